@@ -19,7 +19,7 @@ help:
 	@echo "make bench-serve  the service under load, on loopback"
 	@echo "make docs      build the documentation into site/, warnings are errors"
 	@echo "make reproduce the paper's tables and figures from results/ as one page (reports/)"
-	@echo "make pictures  draw the pictures of README and pages from the records"
+	@echo "make pictures  draw the pictures of README and pages from the records, and photograph the pages"
 	@echo "make clean     remove what the other targets made"
 
 $(VENV)/bin/python:
@@ -32,7 +32,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 # What the demonstration needs, without the test tools and the peers.
 $(VENV)/.demo-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "setting up $(VENV) (once; PyTorch is a large download)"
-	$(INSTALL) '.[torch,plots,serve]'
+	$(INSTALL) '.[torch,serve]'
 	touch $@
 
 env: $(VENV)/.ready
@@ -52,12 +52,16 @@ ROUNDS ?= 1
 test-portable: env
 	$(BIN)/python -m tests.portable --rounds $(ROUNDS) -- -n 2 --dist worksteal
 
-# Debian's browser for the tests of the pages, and its PostgreSQL for those of the event store.
+# Debian's browser for the tests of the pages, and its PostgreSQL for those of the event store;
+# axe-core, which checks that everybody can use the pages, from npm.
+AXE := $(abspath $(VENV))/axe/package/axe.min.js
 browser:
 	@command -v chromium > /dev/null && ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || \
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && \
 	  apt-get install -y -qq chromium postgresql > /dev/null; } || \
 	echo "could not install chromium and postgresql: tests that need them will be skipped"
+	@[ -f $(AXE) ] || { mkdir -p $(VENV)/axe && cd $(VENV)/axe && npm pack --silent axe-core > /dev/null && \
+	  tar xzf axe-core-*.tgz; } || echo "could not fetch axe-core: tests that need it will be skipped"
 
 # The systems that models are exported to; one by one, since one whose pins do not go with ours
 # should not keep the others away.
@@ -67,7 +71,7 @@ outside: env
 	@$(INSTALL) . pgserver || echo "could not install pgserver: tests that need it will be skipped"
 
 test-all: env browser outside
-	$(BIN)/python -m pytest -m ''
+	if [ -f $(AXE) ]; then export LEPORID_AXE=$(AXE); fi; $(BIN)/python -m pytest -m ''
 
 lint: env
 	$(BIN)/ruff check .
@@ -86,6 +90,7 @@ bench-serve: env
 
 pictures: env
 	$(BIN)/python docs/make_pictures.py
+	$(BIN)/python -m docs.make_screenshots build/pictures
 
 # Others by name: $(BIN)/python -m reproduction
 reproduce: env

@@ -2,11 +2,57 @@
 
 from __future__ import annotations
 
+import html
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leporid.html import new_figure
+from leporid.errors import import_extra
 from reproduction.simulations import EmbeddingChange, LeDimensions
+
+
+def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+    """A matplotlib figure of that size in inches, and its axes (an array of several)."""
+    drawing = import_extra("matplotlib.figure", "drawing figures", "plots")
+    figure = drawing.Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, columns)
+
+
+def draw_bars(
+    labels: Sequence[str],
+    values: Sequence[float],
+    intervals: Sequence[tuple[float, float] | None],
+    name: str,
+) -> Any:
+    """Horizontal bars with confidence intervals."""
+    figure, axis = new_figure(6.4, 0.5 + 0.3 * len(labels))
+    axis.barh(range(len(labels)), values, color="tab:blue", alpha=0.75)
+    for row, interval in enumerate(intervals):
+        if interval is not None:
+            axis.plot(interval, [row, row], color="black", linewidth=1.2)
+            axis.plot([values[row]], [row], marker="|", color="black")
+    axis.set_yticks(range(len(labels)), labels)
+    axis.set_ylim(len(labels) - 0.4, -0.6)
+    axis.set_xlabel(name)
+    axis.grid(visible=True, axis="x", alpha=0.3)
+    return figure
+
+
+def to_svg(figure: Any) -> str:
+    """The figure as an `<svg>` element in the colour of the text; equal figures give equal text."""
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "leporid"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    text = buffer.getvalue().replace("#000000", "currentColor")
+    # Black letters have no colour of their own: they inherit this one.
+    return '<svg fill="currentColor"' + text[text.index("<svg") + len("<svg") :]
+
+
+def figure_html(figure: Any, caption: str) -> str:
+    """A matplotlib figure inside the page, with its caption."""
+    return f"<figure>{to_svg(figure)}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
 def draw_le_dimensions(result: LeDimensions) -> Any:

@@ -15,7 +15,7 @@ from scipy import sparse
 from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
 from leporid.experiments import RunRecord
-from leporid.html import draw_bars, figure_html, fill_template, rows_html, write_report
+from leporid.html import fill_template, rows_html, write_report
 from reproduction import figures
 from reproduction.gains import initialisation_gains
 from reproduction.render import FORMATS, render
@@ -155,7 +155,7 @@ def _summary(dataset: str, records: Sequence[RunRecord], gains: list[dict[str, A
 
 def _table(table: PaperTable, root: str | Path, out: Path, skip_missing: bool) -> Section:
     is_run = any(row.records for row in table.rows)
-    if not is_run and table.name == "authors" and skip_missing:
+    if not is_run and skip_missing and (table.name == "authors" or not table.rows):
         return table.title, _not_run(table.name, table.dataset)
     if not is_run and not skip_missing:
         raise DataError(
@@ -204,7 +204,7 @@ def _simulated(name: str, out: Path) -> Section:
         columns = {key: getattr(change, key).tolist() for key in ("degree", "change", "count")}
         write_json(out / "figure2.json", {**columns, "spearman": change.spearman()})
     _save(figure, out / f"{name}.png")
-    return title, figure_html(figure, caption)
+    return title, figures.figure_html(figure, caption)
 
 
 def _sensitivity(name: str, dataset: str, records: list[RunRecord], out: Path) -> Section:
@@ -221,7 +221,7 @@ def _sensitivity(name: str, dataset: str, records: list[RunRecord], out: Path) -
     figure = figures.draw_sensitivity(label, points, metrics)
     _save(figure, out / f"{name}.png")
     rows = [{label: value, **means} for value, means in points]
-    text = figure_html(figure, f"DLR2 with LEPORID initialisation on {dataset}")
+    text = figures.figure_html(figure, f"DLR2 with LEPORID initialisation on {dataset}")
     return title, text + rows_html(rows, f"{label} on {dataset}")
 
 
@@ -239,9 +239,11 @@ def _architectures(table: PaperTable, out: Path) -> Section:
         return title, _not_run("figure4a", table.dataset)
     labels, numbers = zip(*bars, strict=True)
     name = f"HR@10 on {table.dataset}, mean over seeds"
-    figure = draw_bars(labels, numbers, [None] * len(bars), name)
+    figure = figures.draw_bars(labels, numbers, [None] * len(bars), name)
     _save(figure, out / "figure4a.png")
-    return title, figure_html(figure, f"DLR2 with LEPORID initialisation on {table.dataset}")
+    return title, figures.figure_html(
+        figure, f"DLR2 with LEPORID initialisation on {table.dataset}"
+    )
 
 
 def _not_run(name: str, dataset: str) -> str:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from leporid.evaluation import Side, compare, holm
 from leporid.experiments import RunRecord
-from leporid.html import draw_bars, figure_html, rows_html
+from leporid.html import rows_html
+from reproduction.figures import draw_bars, figure_html
 from reproduction.render import render
 from reproduction.store import PackedResults
 from reproduction.tables import TAIL, PaperTable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -94,10 +95,20 @@ class Page:
         elif kind == "mouseReleased":
             self._page.mouse.up()
 
-    def screenshot(self, path: Path) -> None:
-        """The whole page as PNG."""
+    def axe(self) -> list[str]:
+        """What axe-core finds wrong with the page: rule, how grave, and where."""
+        self.run(Path(os.environ["LEPORID_AXE"]).read_text(encoding="utf-8"))
+        found = self.run("axe.run(document).then((result) => result.violations)")
+        return [
+            f"{rule['id']} ({rule['impact']}): {node['target']}"
+            for rule in found
+            for node in rule["nodes"]
+        ]
+
+    def screenshot(self, path: Path, *, whole: bool = True) -> None:
+        """The page as PNG, or the part of it that the window shows."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._page.screenshot(path=path, full_page=True, timeout=_SECONDS * 1000)
+        self._page.screenshot(path=path, full_page=whole, timeout=_SECONDS * 1000)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Pages: templates with hostile values, figures that are equal text, tables of any rows."""
+"""Pages: templates with hostile values, charts and bars, tables of any rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from leporid.html import fill_template, new_figure, rows_html, to_svg
+from leporid.html import Series, bars_html, chart_html, fill_template, rows_html
 
 
 def test_values_are_escaped_and_missing_ones_refused(
@@ -23,22 +23,44 @@ def test_values_are_escaped_and_missing_ones_refused(
         fill_template("package", "page.html", heading="x")
 
 
-def test_equal_figures_are_equal_text() -> None:
-    pytest.importorskip("matplotlib")
+def ticks(chart: str) -> tuple[list[str], list[str]]:
+    """The labels of the two axes, as they are read."""
+    across = re.findall(r"text-anchor='middle'>([^<]*)<", chart)
+    return across, re.findall(r"<text x='-8'[^>]*>([^<]*)<", chart)
 
-    def drawn(last: float) -> str:
-        figure, axes = new_figure(2, 1)
-        axes.scatter([1, 2], [3, last])
-        return to_svg(figure)
 
-    assert drawn(4).startswith("<svg")
-    # Nothing is black or white: a dark page shows it in the colour of its own text.
-    assert not re.search("#000000|#ffffff|black|white", drawn(4))
-    assert drawn(4).count("currentColor") > 5
-    assert drawn(4) == drawn(4)
-    assert drawn(4) != drawn(5)
-    _, panels = new_figure(2, 1, columns=3)
-    assert len(panels) == 3
+def test_a_line_goes_through_its_points_between_round_numbers() -> None:
+    chart = chart_html([Series("a", [(0, 0.1), (300, 0.3), (400, 0.2)], 2)], "steps", "Quality")
+    assert ticks(chart) == (
+        ["0", "100", "200", "300", "400"],
+        ["0.1", "0.15", "0.2", "0.25", "0.3"],
+    )
+    [line] = re.findall("points='([^']*)'", chart)
+    assert line.split() == ["0.0,100.0", "75.0,0.0", "100.0,50.0"]
+    assert "class='keys'" not in chart  # one line needs no key
+    assert chart_html([Series("a", [], 2)], "steps", "Quality") == ""
+
+
+def test_points_have_names_and_a_logarithmic_axis_powers_of_ten() -> None:
+    points = [(0.1, 5.0), (10.0, 5.0)]
+    chart = chart_html([Series("a", points, 1, ["<x>", "y"])], "ms", "&", log=True, named=["<x>"])
+    assert ticks(chart)[0] == ["0.1", "1", "10"]
+    assert re.findall("cx='([^']*)'", chart) == ["0.0%", "100.0%"]
+    assert chart.count("&lt;x&gt;") == 2  # beside the point and as its title
+    assert "polyline" not in chart
+
+
+def test_bars_are_shares_of_the_width() -> None:
+    bars = bars_html({"dlr2": 69.0, "TopPop": 53.0}, "Of 100 users", of_100=True)
+    assert re.findall(r"class='f\d'.*?width='([^']*)%'", bars) == ["69.0", "53.0"]
+    assert "aria-label='Of 100 users: dlr2 69, TopPop 53'" in bars
+    bars = bars_html({"a": 0.1, "b": 0.2}, "NDCG@10", {"b": (0.1, 0.4)})
+    assert re.findall(r"class='f\d'.*?width='([^']*)%'", bars) == ["25.0", "50.0"]
+    assert "x1='25.0%' x2='100.0%'" in bars
+
+
+def test_a_table_without_rows_is_nothing() -> None:
+    assert rows_html([], "nothing") == ""
 
 
 def cells(table: str) -> list[list[str]]:

@@ -1,17 +1,16 @@
-"""HTML pages and figures: templates, matplotlib figures as SVG, sortable tables, whole reports."""
+"""HTML pages: templates, charts as SVG, sortable tables, whole reports."""
 
 from __future__ import annotations
 
 import html
-import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from leporid._version import versions
 from leporid.artifacts import atomic_path
-from leporid.errors import import_extra
 
 
 def fill_template(
@@ -32,56 +31,70 @@ def fill_template(
     return pages.from_string(text).render(values)
 
 
-def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
-    """A matplotlib figure of that size in inches, and its axes (an array of several)."""
-    drawing = import_extra("matplotlib.figure", "drawing figures", "plots")
-    figure = drawing.Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(1, columns)
+class Series(NamedTuple):
+    """What a chart shows in one colour."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: int
+    """A class of the template: f0 is grey."""
+    labels: Sequence[str] = ()
+    """Of the points; without them a line joins the points."""
 
 
-def draw_bars(
-    labels: Sequence[str],
-    values: Sequence[float],
-    intervals: Sequence[tuple[float, float] | None],
-    name: str,
-) -> Any:
-    """Horizontal bars with confidence intervals."""
-    figure, axis = new_figure(6.4, 0.5 + 0.3 * len(labels))
-    axis.barh(range(len(labels)), values, color="tab:blue", alpha=0.75)
-    for row, interval in enumerate(intervals):
-        if interval is not None:
-            axis.plot(interval, [row, row], color="black", linewidth=1.2)
-            axis.plot([values[row]], [row], marker="|", color="black")
-    axis.set_yticks(range(len(labels)), labels)
-    axis.set_ylim(len(labels) - 0.4, -0.6)
-    axis.set_xlabel(name)
-    axis.grid(visible=True, axis="x", alpha=0.3)
-    return figure
+def chart_html(
+    series: Sequence[Series], x_name: str, caption: str, log: bool = False, named: Any = ()
+) -> str:
+    """Lines and points over the whole width; `log` is for x, `named` labels are written out."""
+    every = [point for one in series for point in one.points]
+    if not every:
+        return ""
+    axes = {"x": _axis([x for x, _ in every], log), "y": _axis([y for _, y in every])}
+    about: dict[str, Any] = {"caption": caption, "x_name": x_name, "named": named, **axes}
+    return fill_template("leporid", "figures.html", part="chart", series=series, **about)
 
 
-def to_svg(figure: Any) -> str:
-    """The figure as an `<svg>` element in the colour of the text; equal figures give equal text."""
-    import matplotlib as mpl
-
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "leporid"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    text = buffer.getvalue().replace("#000000", "currentColor")
-    # Black letters have no colour of their own: they inherit this one.
-    return '<svg fill="currentColor"' + text[text.index("<svg") + len("<svg") :]
+def bars_html(
+    values: Mapping[str, float], caption: str, intervals: Any = None, of_100: bool = False
+) -> str:
+    """A bar for each name, the first one in colour; its end is the largest value, or 100."""
+    about: dict[str, Any] = {"intervals": intervals or {}, "caption": caption, "of_100": of_100}
+    return fill_template("leporid", "figures.html", part="bars", values=values, **about)
 
 
-def figure_html(figure: Any, caption: str) -> str:
-    """A matplotlib figure inside the page, with its caption."""
-    return f"<figure>{to_svg(figure)}<figcaption>{html.escape(caption)}</figcaption></figure>"
+def _axis(
+    values: Sequence[float], log: bool = False
+) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
+    """Where a value stands, in percent of an axis that begins and ends at round numbers; ticks."""
+    scaled = [math.log10(value) if log else value for value in values]
+    low, high = min(scaled), max(scaled)
+    # About four steps of 1, 2 or 5 times a power of ten; on a logarithmic axis powers of ten.
+    rough = (high - low or abs(high) or 1.0) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = 1 if log else power * next(f for f in (1, 2, 5, 10) if f * power >= rough)
+    first = math.floor(round(low / step, 6))
+    count = max(1, math.ceil(round(high / step, 6)) - first)
+
+    def place(value: float) -> float:
+        return round(100 * ((math.log10(value) if log else value) / step - first) / count, 2)
+
+    marks = [(first + i) * step for i in range(count + 1)]
+    return place, [(place(m), f"{m:.6g}") for m in ((10.0**m if log else m) for m in marks)]
 
 
 def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
     """Any list of dictionaries as a sortable table; columns of words are set left."""
+    if not rows:
+        return ""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     words = {key for key in columns if all(isinstance(row.get(key, ""), str) for row in rows)}
     values: dict[str, Any] = {"rows": rows, "columns": columns, "caption": caption, "words": words}
-    return fill_template("leporid", "rows.html", shown=_shown, sort_key=_sort_key, **values)
+    return fill_template("leporid", "rows.html", **values)
+
+
+def folded_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
+    """The same behind a line that opens it."""
+    return f"<details><summary>{html.escape(caption)}</summary>{rows_html(rows, '')}</details>"
 
 
 def write_report(
@@ -93,34 +106,9 @@ def write_report(
     its HTML; one without a heading continues the one before, one without HTML is left out.
     """
     rows = [{"package": name, "version": version} for name, version in versions().items()]
-    environment = ("Environment", rows_html(rows, "The report was made with"))
+    environment = ("Environment", folded_html(rows, "What the report was made with"))
     shown = [section for section in (*sections, environment) if section[1]]
     values: dict[str, Any] = {"title": title, "summary": summary.splitlines(), "sections": shown}
     with atomic_path(path) as target:
         target.write_text(fill_template("leporid", "report.html", **values), encoding="utf-8")
     return Path(path)
-
-
-def _sort_key(value: Any) -> float | None:
-    number = value[0] if isinstance(value, list) and value else value
-    plain = isinstance(number, int | float) and not isinstance(number, bool)
-    return number if plain else None
-
-
-def _shown(key: str, value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, list):
-        return ", ".join(f"{part:.2f}" for part in value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}" if abs(value) > 9999 else str(value)
-    if not isinstance(value, float):
-        return str(value)
-    if key in ("p", "p_holm") and value < 1e-4:
-        # A p-value below the smallest double is stored as 0; so small a figure has no meaning.
-        return "< 0.0001"
-    if key == "seconds":
-        return f"{value:,.1f}"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.4f}" if abs(value) >= 5e-5 or not value else f"{value:.1e}"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from leporid import load
-from leporid.data import datasets, fetch, load_items
+from leporid.data import ItemInfo, datasets, fetch, load_items
 from leporid.data.datasets import download
 from leporid.errors import DataError, UnknownNameError
 from leporid.progress import NullProgress
@@ -161,7 +161,7 @@ def test_a_named_data_set_is_fetched_once(
     assert data.users.ids.to_pylist() == [1]
     assert data.items.ids.to_pylist() == [10, 20]
     titles = load_items("ml-1m")
-    assert titles[10] == ("Café: x::y (1995)", ("Comedy", "Drama"))
+    assert titles[10] == ItemInfo("Café: x::y (1995)", ("Comedy", "Drama"))
     asked = len(server.requests)
     assert len(load("ml-1m")) == 3
     assert len(server.requests) == asked
@@ -194,7 +194,7 @@ def test_licensed_data_sets_say_what_to_do(cache: Path) -> None:
     assert data.csr().toarray().tolist() == [[0, 1], [1, 0]]
     assert data.dropped == {"below min_rating": 1}
     assert load("anime", min_rating=-1).dropped == {}
-    assert load_items("anime")[20] == ("N", ("Action", "Drama"))
+    assert load_items("anime")[20] == ItemInfo("N", ("Action", "Drama"))
 
 
 def test_a_path_wins_over_a_name(
@@ -227,7 +227,7 @@ def test_the_wheel_is_a_second_source(cache: Path, tmp_path: Path) -> None:
     assert list((cache / "ml-100k").iterdir()) == []
     datasets.extract(wheel, cache / "ml-100k", known, known)
     assert load("ml-100k").time.tolist() == [7, 9]  # type: ignore[union-attr]
-    assert load_items("ml-100k") == {10: ('"Toy" Story (1995)', ("Animation", "Comedy"))}
+    assert load_items("ml-100k") == {10: ItemInfo('"Toy" Story (1995)', ("Animation", "Comedy"))}
 
 
 def test_both_sources_out_of_reach_is_one_sentence(
@@ -245,10 +245,10 @@ def test_titles_from_tables(tmp_path: Path) -> None:
         b"1|Toy Story (1995)|01-Jan-1995||url|0|0|0|1|1|1" + b"|0" * 13 + b"\n"
     )
     assert load_items(tmp_path / "u.item") == {
-        1: ("Toy Story (1995)", ("Animation", "Children's", "Comedy"))
+        1: ItemInfo("Toy Story (1995)", ("Animation", "Children's", "Comedy"))
     }
     (tmp_path / "a.csv").write_text("title,asin,year\nX,007,1\n")
-    assert load_items(tmp_path / "a.csv") == {"007": ("X", ())}
+    assert load_items(tmp_path / "a.csv") == {"007": ItemInfo("X")}
     (tmp_path / "b.csv").write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="needs a column of item ids"):
         load_items(tmp_path / "b.csv")

@@ -14,6 +14,7 @@ import pytest
 
 from leporid import load
 from leporid.data import (
+    ItemInfo,
     Split,
     is_split,
     load_items,
@@ -65,7 +66,7 @@ def test_a_pipe_loses_nothing(piped: Callable[..., Path], parquet: bytes, tmp_pa
     stored = store_interactions(piped(parquet, "streamed"), tmp_path / "stored", "100GB")
     assert len(stored) == _ROWS
     assert read_ids(piped(b"bea\nal\n", "ids")) == ["bea", "al"]
-    assert load_items(piped(b"item,title\n1,Ran\n", "items")) == {1: ("Ran", ())}
+    assert load_items(piped(b"item,title\n1,Ran\n", "items")) == {1: ItemInfo("Ran")}
 
 
 def test_messages_name_the_pipe_and_not_its_copy(piped: Callable[..., Path]) -> None:

@@ -79,10 +79,23 @@ def test_titles_of_any_length_and_lists_of_genres(tmp_path: Path) -> None:
     )
     table = table.append_column("more", pa.array([{"a": 1}, None]))
     pq.write_table(table, tmp_path / "a.parquet")
-    assert load_items(tmp_path / "a.parquet") == {1: ("Ran", ("Drama", "War")), 2: (long, ())}
+    assert load_items(tmp_path / "a.parquet") == {
+        1: ItemInfo("Ran", ("Drama", "War")),
+        2: ItemInfo(long),
+    }
     text = 'item,title\n1,Ran\n2,"{}"\n'.format(long.replace('"', '""'))
     (tmp_path / "a.csv").write_text(text, newline="")
-    assert load_items(tmp_path / "a.csv") == {1: ("Ran", ()), 2: (long, ())}
+    assert load_items(tmp_path / "a.csv") == {1: ItemInfo("Ran"), 2: ItemInfo(long)}
+
+
+def test_a_picture_is_the_first_address_of_its_cell(tmp_path: Path) -> None:
+    far = "https://pictures.example/a.jpg"
+    cells = [far, f"{far}|{far}", "a.jpg", "https://", "https://é.example/a", None]
+    table = pa.table({"item_id": list(range(6)), "title": list("abcdef"), "imageURL": cells})
+    found = load_items(table)
+    assert [found[item].picture for item in range(6)] == [far, far, "", "", "", ""]
+    sizes = pa.array([{"small": far}] * 6)  # no text: as if it were not there
+    assert load_items(table.set_column(2, "image", sizes))[0] == ItemInfo("a")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import leporid
 from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.experiments import ExperimentSpec, run_grid
+from reproduction.figures import new_figure, to_svg
 from reproduction.outputs import write_outputs
 from reproduction.tables import NOT_FETCHED, build_table
 from tests.test_html import cells
@@ -34,6 +36,24 @@ def test_a_number_of_neighbours_is_a_whole_number(tmp_path: Path) -> None:
     page = write_outputs(["neighbours"], "ml-1m-r3", ROOT / "results", tmp_path)
     table = page.read_text(encoding="utf-8").partition("K on ml-1m-r3")[2].partition("</table>")[0]
     assert [row[0] for row in cells(table)] == ["K", "100", "200", "500", "1000", "2000"]
+
+
+def test_equal_figures_are_equal_text() -> None:
+    pytest.importorskip("matplotlib")
+
+    def drawn(last: float) -> str:
+        figure, axes = new_figure(2, 1)
+        axes.scatter([1, 2], [3, last])
+        return to_svg(figure)
+
+    assert drawn(4).startswith("<svg")
+    # Nothing is black or white: a dark page shows it in the colour of its own text.
+    assert not re.search("#000000|#ffffff|black|white", drawn(4))
+    assert drawn(4).count("currentColor") > 5
+    assert drawn(4) == drawn(4)
+    assert drawn(4) != drawn(5)
+    _, panels = new_figure(2, 1, columns=3)
+    assert len(panels) == 3
 
 
 @pytest.mark.parametrize("dataset", ["ml-1m-r3", "anime-5k"])

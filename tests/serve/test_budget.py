@@ -130,7 +130,7 @@ def test_a_search_finds_what_a_plain_loop_finds(app: Any, query: str) -> None:
     run = app.state.service.runs["main"]
     words = query.casefold().split()
     popularity = np.bincount(run.model.known.item, minlength=len(run.ids))
-    titles = [title.casefold() for title in run.titles]
+    titles = [title.casefold() for title, *_ in run.shown]
     hits = [i for i, title in enumerate(titles) if all(word in title for word in words)]
     hits.sort(key=lambda i: (not titles[i].startswith(" ".join(words)), -popularity[i], i))
     assert run.search(query, 15) == hits[:15]

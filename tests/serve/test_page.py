@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,11 @@ pytestmark = [
         find_chromium() is None, reason="no Chromium: install Debian's package `chromium`"
     ),
 ]
-OFFERED = "#found li > button:first-child"
-FIRST = "document.querySelector('#runs .run li button').textContent"
+OFFERED = "#found .title"
+FIRST = "document.querySelector('#runs .title').textContent"
+LISTED = "#runs .run:first-child .title"
+READY = "document.body && document.body.dataset.ready === 'yes'"
+STATUS = "document.getElementById('status').textContent"
 
 
 def listed(page: Page, where: str) -> list[str]:
@@ -31,24 +35,51 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
     with server(run_dir, tmp_path / "events.db", "--compare", str(other)) as (process, address):
         page.size(1280, 1400)
         page.open(address + "/")
-        page.wait("document.body && document.body.dataset.ready === 'yes'")
+        page.wait(READY)
+
+        # It opens with a person and what is recommended to them, in words.
+        drawn = page.run("fetch('/users').then((r) => r.json())")
+        assert page.run(STATUS).startswith(f"For user {drawn['id']}, who chose ")
+        assert listed(page, "#history li > span") == [item["title"] for item in drawn["recent"]]
+        assert len(listed(page, LISTED)) == 10
+        reasons = listed(page, "#runs .run:first-child .why")
+        assert any(" chosen by the same people as Film" in why for why in reasons)
+        assert page.run("document.getElementById('no-titles').hidden")
+
+        # Two lists: what differs, which model is which, and what both have can be hidden.
+        lists = [set(listed(page, f"#runs .run:nth-child({n}) .title")) for n in (1, 2)]
+        difference = page.run("document.getElementById('difference').textContent")
+        assert difference.startswith(f"{len(lists[0] & lists[1])} of 10 are in both lists.")
+        assert all(title in difference for title in lists[0] ^ lists[1])
+        assert all(s.startswith("Validated model") for s in listed(page, "#runs .run .hint"))
+        page.click("#only-different")
+        visible = "[...document.querySelectorAll('#runs .title')].filter((e) => e.offsetWidth)"
+        assert set(page.run(f"{visible}.map((e) => e.textContent)")) == lists[0] ^ lists[1]
+        page.click("#only-different")
+
+        # Somebody else, and back to an empty history.
+        page.click("#surprise")
+        page.wait(f"!{STATUS}.startsWith('For user {drawn['id']},')")
+        assert page.run(STATUS).startswith("For user ")
+        page.click("#clear")
+        page.wait("document.querySelectorAll('#runs .run').length === 0")
 
         # Search by keyboard only, add the first title with Enter.
+        page.run("document.activeElement.blur()")
         page.press("/", "/")
         assert page.run("document.activeElement.id") == "query"
         for letter in "part 3":
             page.press(letter, letter)
         page.wait(
             "document.querySelectorAll('#found li').length && "
-            "[...document.querySelectorAll('#found li > button:first-child')]"
+            "[...document.querySelectorAll('#found .title')]"
             ".every((e) => e.textContent.includes('3'))"
         )
         page.press("Enter", "\r")
         page.wait("document.querySelectorAll('#history li').length === 1")
         page.wait("document.querySelectorAll('#runs .run').length === 2")
-        before = listed(page, "#runs .run:first-child li button:first-child")
+        before = listed(page, LISTED)
         assert len(before) == 10
-        assert any("near Film" in why for why in listed(page, "#runs .why"))
         tops = "document.querySelectorAll('#runs ol')"
         assert page.run(f"new Set([...{tops}].map((e) => e.getBoundingClientRect().top)).size") == 1
         sentences = listed(page, "#runs .run .hint")
@@ -65,10 +96,10 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         )
         page.click(OFFERED)
         page.wait("document.querySelectorAll('#runs .run').length === 2")
-        before = listed(page, "#runs .run:first-child li button:first-child")
+        before = listed(page, LISTED)
 
         # A recommendation that is clicked joins the history, and the list changes.
-        page.run("document.querySelector('#runs .run li button').click()")
+        page.run("document.querySelector('#runs .title').click()")
         page.wait(f"document.querySelectorAll('#history li').length === 2 && {FIRST} !== 'x'")
         page.wait(f"{FIRST} !== {before[0]!r}")
         assert before[0] in listed(page, "#history li > span")
@@ -110,13 +141,13 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         known = page.run("fetch('/users/7').then((r) => r.json())")
         page.run("document.getElementById('user').value = '7'")
         page.click("#user-form button")
-        page.wait("document.getElementById('status').textContent.startsWith('For user 7,')")
+        page.wait(f"{STATUS}.startsWith('For user 7,')")
         assert listed(page, "#history li > span") == [item["title"] for item in known["recent"]]
         answer = page.run("ask('/recommend', { users: [7] })")
         expected = [item["title"] for item in answer["results"][0]["items"]]
-        assert listed(page, "#runs .run:first-child li button:first-child") == expected
+        assert listed(page, LISTED) == expected
         page.click("#history button[aria-label^='Remove']")
-        page.wait("document.getElementById('status').textContent.startsWith('For your')")
+        page.wait(f"{STATUS}.startsWith('For your')")
 
         # Nothing came from elsewhere, and nothing went wrong on the way.
         assert {url.startswith(address) for url in page.requests()} == {True}
@@ -137,6 +168,17 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         assert page.run("document.activeElement.id") == "t-choose"
         assert page.run(f"{shown}.map((e) => e.id)") == ["choose"]
         page.screenshot(pictures / "page-phone-dark.png")
+
+        # There "Show" leads to the list.
+        page.click("#t-choose")
+        page.run("document.getElementById('user').value = '8'")
+        page.click("#user-form button")
+        page.wait(f"{STATUS}.startsWith('For user 8,')")
+        page.wait("document.activeElement.id === 'h-recs'")
+        assert page.run(f"{shown}.map((e) => e.id)") == ["recs"]
+        assert page.run("scrollY") == 0
+        page.click("#t-choose")
+        page.click("#history button[aria-label^='Remove']")
 
         # Every control has a name a screen reader can say.
         nameless = page.run(
@@ -180,6 +222,27 @@ def test_the_documentation_is_fastapis_own_and_needs_no_other_host(
                   "?.textContent.includes('\"status\": \"ok\"')")  # fmt: skip
         assert {url.startswith((address, "data:")) for url in page.requests()} == {True}
         assert page.complaints() == []
+
+
+def test_without_titles_it_says_how_to_get_them_and_the_map_can_be_left_out(
+    page: Page, run_dir: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run_dir, tmp_path / "alone" / "run")
+    with server(tmp_path / "alone" / "run", tmp_path / "events.db") as (_, address):
+        page.size(1280, 900)
+        page.open(address + "/")
+        page.wait(READY)
+        assert "--items" in page.run("document.getElementById('no-titles').innerText")
+        assert page.run("document.getElementById('differ').hidden")
+        page.click("#map-part summary")
+        page.wait("!document.getElementById('map-part').open")
+        before = len(page.requests())
+        page.open(address + "/")
+        page.wait(READY)
+        asked = page.requests()[before:]
+        assert not [url for url in asked if "/map?" in url], "nor asked for on the next visit"
+        page.click("#map-part summary")
+        page.wait("map.data && map.frames > 0")
 
 
 def test_ten_thousand_points_are_drawn_within_a_frame_or_two(

@@ -115,6 +115,7 @@ def compare(
     runs: Annotated[list[Path], Argument(help="Folders of `leporid train`, or record files.")],
     metrics: Annotated[str, "Metrics to show and test, separated by commas."] = "NDCG@10,HR@10",
     against: Annotated[str | None, "Test all others against this run [every pair]."] = None,
+    report: Annotated[Path | None, "Also write a page, such as compare.html."] = None,
     json_output: Json = False,
 ) -> None:
     """Metrics of several runs side by side, and whether they differ by more than chance.
@@ -122,7 +123,7 @@ def compare(
     Intervals are 95% t intervals over users. Runs are paired by user; p-values are two-sided and
     Holm-adjusted over all rows. Runs on different data are refused.
     """
-    from leporid.experiments import compare_runs, paired_tests, read_run
+    from leporid.experiments import compare_runs, paired_tests, read_run, write_comparison
 
     if len(runs) < 2:
         raise ConfigError("a comparison needs at least two runs")
@@ -135,7 +136,7 @@ def compare(
     if json_output:
         print_json({"runs": rows, "tests": [test.to_dict() for test in tests]})
         return
-    shown = []
+    shown, differences = [], []
     for row in rows:
         cells = {"run": row["run"], "model": row["model"], "init": row["init"] or "-"}
         cells["history"] = row["seen"]
@@ -145,22 +146,20 @@ def compare(
             if tail is not None:
                 cells[f"{name} tail"] = f"{tail:.4f}"
         shown.append(cells)
-    print_table("runs on test, with 95% intervals", shown)
-    if tests:
-        differences = [
-            {
-                "metric": test.metric,
-                "runs": f"{test.name_a} - {test.name_b}",
-                "difference": f"{test.difference:+.4f}",
-                "95% interval": f"{test.low:+.4f} .. {test.high:+.4f}",
-                "p (Holm)": f"{test.p_value:.2g}",
-                "outcome": test.outcome,
-            }
-            for test in tests
-        ]
-        print_table("differences, paired by user", differences)
+    for test in tests:
+        cells = {"metric": test.metric, "runs": f"{test.name_a} - {test.name_b}"}
+        cells |= {"difference": f"{test.difference:+.4f}"}
+        cells |= {"95% interval": f"{test.low:+.4f} .. {test.high:+.4f}"}
+        differences.append(cells | {"p (Holm)": f"{test.p_value:.2g}", "outcome": test.outcome})
+    tables = {"runs on test, with 95% intervals": shown, "differences, paired by user": differences}
+    for title, table in tables.items():
+        if table:
+            print_table(title, table)
     if untested:
         typer.echo(f"not tested: {', '.join(untested)} kept no hits per user")
+    if report is not None:
+        write_comparison(report, rows, tests, tables)
+        print_files([report])
 
 
 def evaluate(

@@ -36,6 +36,8 @@ _TITLE_NAMES = (
     "title movietitle name itemname productname appname itemtitle producttitle moviename "
     "artistname trackname songname booktitle animename englishtitle gamename videotitle"
 )
+_PICTURE_NAMES = "imageurl image pictureurl picture posterurl poster coverurl cover thumbnail"
+_PICTURE = re.compile(r"https?://[A-Za-z0-9.:-]+/[^\s|]+|data:image/[^\s|]+")
 GENRE_NAMES = "genres genre class categories category tags"
 """Spellings after `normalise`, the surest first."""
 _ML_100K_GENRES = (
@@ -153,24 +155,30 @@ class ItemTable:
 
 
 class ItemInfo(NamedTuple):
-    """The title and genres of an item."""
+    """The title and genres of an item, and the address of its picture."""
 
     title: str
     genres: tuple[str, ...] = ()
+    picture: str = ""
 
 
 def load_items(source: Any) -> dict[Any, ItemInfo]:
-    """External item id to title and genres, from a source that `ItemTable.load` reads."""
+    """External item id to what is shown of it, from a source that `ItemTable.load` reads."""
     table = ItemTable.load(source)
     title, genres, year = map(table.find, (_TITLE_NAMES, GENRE_NAMES, "releaseyear"))
     if title is None:
         raise DataError(f"{table.name} needs a title column (columns found: {listed(table.raw)})")
+    picture = table.find(_PICTURE_NAMES)
+    if picture is not None and not str(table.raw[picture].type).endswith("string"):
+        picture = None  # the pixels, or several sizes
     nothing = [""] * len(table.ids)
-    cells = (nothing if name is None else table.texts(name) for name in (title, genres, year))
-    items = {
-        key: ItemInfo(f"{title} ({year})" if year else title, tuple(table.genres(listed_genres)))
-        for key, title, listed_genres, year in zip(table.texts(), *cells, strict=True)
-    }
+    columns = (title, genres, year, picture)
+    cells = (nothing if name is None else table.texts(name) for name in columns)
+    items = {}
+    for key, title, listed_genres, year, cell in zip(table.texts(), *cells, strict=True):
+        found = _PICTURE.match(cell)
+        shown = f"{title} ({year})" if year else title
+        items[key] = ItemInfo(shown, tuple(table.genres(listed_genres)), found[0] if found else "")
     whole = all(re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", key) for key in items)
     return {int(key): info for key, info in items.items()} if whole else {**items}
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
-from typing import Any
 
 from leporid.demo.stages import METRIC, DemoResult
-from leporid.html import draw_bars, figure_html, new_figure, rows_html, write_report
+from leporid.experiments import hits_html, hits_in_words
+from leporid.html import Series, chart_html, rows_html, write_report
 
 
 def headline(result: DemoResult) -> str:
     """The first line: what ten recommendations are worth, beside the bestsellers."""
-    hits = {row["model"]: round(100 * row["users with a hit"]) for row in result.rows}
-    return (
-        f"Of 100 users {hits['DLR2']} find something they chose later among ten recommendations; "
-        f"with the bestsellers {hits['TopPop']}."
-    )
+    hits = {row["model"]: row["users with a hit"] for row in result.rows}
+    return hits_in_words(hits["DLR2"], {"the bestsellers": hits["TopPop"]})
 
 
 def sentences(result: DemoResult) -> dict[str, str]:
@@ -48,28 +45,19 @@ def sentences(result: DemoResult) -> dict[str, str]:
 
 def write_page(result: DemoResult, path: Path) -> Path:
     """Write the page; returns its path."""
-    hits = {row["model"]: 100 * row["users with a hit"] for row in result.rows}
-    bars = draw_bars(list(hits), list(hits.values()), [None] * len(hits), "of 100 users")
+    hits = {row["model"]: row["users with a hit"] for row in reversed(result.rows)}
+    curves = [
+        Series(name, list(result.curves[name].items()), colour)
+        for name, colour in (("random", 0), ("LEPORID", 1))
+    ]
+    caption = f"Validation {METRIC} of the two-tower model, mean of three seeds"
     shown = (
         "",
-        figure_html(_curves(result), "Two-tower model, mean of three seeds"),
-        figure_html(bars, "Users who find something they chose later among ten")
-        + rows_html(result.rows, "On test; baselines with their default settings"),
+        chart_html(curves, "optimiser steps", caption),
+        hits_html(hits) + rows_html(result.rows, "On test; baselines with their default settings"),
         rows_html(result.picks, "The ten best of the items the user does not have"),
         rows_html(result.paper_rows, "DLR2, recipe `paper`, on test"),
     )
     parts = zip(sentences(result).items(), shown, strict=True)
     sections = [(head, f"<p>{html.escape(text)}</p>{more}") for (head, text), more in parts]
     return write_report(path, "leporid: a demonstration", sections, headline(result))
-
-
-def _curves(result: DemoResult) -> Any:
-    figure, axes = new_figure(6.4, 3.2)
-    for name, colour in (("random", "tab:gray"), ("LEPORID", "tab:orange")):
-        curve = result.curves[name]
-        axes.plot(list(curve), list(curve.values()), color=colour, linewidth=2, label=name)
-    axes.set_xlabel("optimiser steps")
-    axes.set_ylabel(f"validation {METRIC}")
-    axes.legend(frameon=False, loc="lower right")
-    axes.grid(visible=True, alpha=0.3)
-    return figure

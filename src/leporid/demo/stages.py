@@ -17,7 +17,6 @@ from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal
 from leporid.errors import DataError
 from leporid.evaluation import Comparison, compare, evaluate
 from leporid.experiments import train_to_folder
-from leporid.html import new_figure
 from leporid.initializers import initial_embeddings
 from leporid.models import get
 from leporid.progress import ProgressLike
@@ -66,9 +65,7 @@ def run_demo(
     the two-tower model twice as many.
     """
     began = time.perf_counter()
-    # Fail before the download where torch or matplotlib is missing.
-    get("dlr2")
-    new_figure(1, 1)
+    get("dlr2")  # fails before the download where torch is missing
     log, titles, source = _data(data, seed, progress)
     log = log.core(core)
     split = temporal_split(log)

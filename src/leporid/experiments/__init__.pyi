@@ -28,5 +28,11 @@ from .record import safe_name as safe_name
 from .record import write_final as write_final
 from .record import write_record as write_record
 from .record import write_run as write_run
+from .report import examples_html as examples_html
+from .report import groups_of_users as groups_of_users
+from .report import hits_html as hits_html
+from .report import hits_in_words as hits_in_words
+from .report import write_comparison as write_comparison
+from .report import write_train_report as write_train_report
 from .tuning import TuningResult as TuningResult
 from .tuning import tune as tune

@@ -18,6 +18,7 @@ from leporid.data import Split
 from leporid.errors import ConfigError
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate
 from leporid.experiments.record import Meter, RunRecord, write_final, write_record, write_run
+from leporid.experiments.report import write_train_report
 from leporid.initializers import InitialEmbeddings
 from leporid.models import Recommender
 from leporid.progress import ProgressLike, make_progress
@@ -285,6 +286,8 @@ def train_to_folder(
                 deployed = fitted.refit(split, **how)
             if first:
                 record = write_final(folder, deployed, fitted, record, meter.seconds)
+        if first:
+            write_train_report(folder, fitted, deployed, record, table)
     finally:
         if reporter is not progress:
             reporter.close()

@@ -7,6 +7,7 @@ RUN/validated/           the model the record is about, where RUN/model is the f
 RUN/record.json          a `RunRecord`
 RUN/record.users.parquet hits per user (`MetricTable.save_hits`), to compare runs
 RUN/history.csv          loss and validation over the steps (neural models)
+RUN/report.html          the same for people
 RUN/manifest.json        digests of all of these, so that a mixture of two runs is refused
 
 A run of a grid has two files under the folder of all `Results`, named by `RunRecord.key`: its
@@ -206,7 +207,7 @@ def write_run(
     """Write the folder, in one step: model, record and all that belongs to them."""
     folder, history = Path(folder), getattr(model, "history", None)
     # Of an earlier run: a model without history, or one that is not the final model's any more.
-    with atomic_folder(folder, without=("validated", "history.csv")) as fresh:
+    with atomic_folder(folder, without=("validated", "history.csv", "report.html")) as fresh:
         model.save(fresh / "model")
         if history is not None:
             history.to_csv(fresh / "history.csv")

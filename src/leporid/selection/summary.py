@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid.evaluation import Comparison, MetricTable, compare
+from leporid.experiments import groups_of_users, hits_in_words
 from leporid.memory import format_bytes
 from leporid.selection.candidates import CONTENT_INITS, by_value
 from leporid.selection.decision import Decision
@@ -50,8 +51,8 @@ def summarise(
         ],
     }
     paragraphs = [
-        what_to_deploy(search, final, table, found),
-        how_sure(search, final, found),
+        what_to_deploy(search, final, rows, found),
+        how_sure(search, final, table, found),
         what_next(search, table, details),
         *details["notes"],
     ]
@@ -68,36 +69,34 @@ def summarise(
 
 
 def what_to_deploy(
-    search: Search, final: Decision, table: MetricTable | None, tested: Mapping[str, Comparison]
+    search: Search, final: Decision, rows: list[dict[str, Any]], found: dict[str, Comparison]
 ) -> str:
     """The first paragraph: which model, and how good it is."""
-    metric = search.evaluator.problem.metric
-    better = [(label, found) for label, found in tested.items() if found.outcome == "below"]
+    metric, n = search.evaluator.problem.metric, search.evaluator.problem.cutoff
+    better = [(label, one) for label, one in found.items() if one.outcome == "below"]
     warning = "".join(
-        f"Careful: on test {label} is better than the chosen model, {_gap(found)} in {metric}. "
-        for label, found in better[:1]
+        f"Careful: on test {label} is better than the chosen model, {_gap(one)} in {metric}. "
+        for label, one in better[:1]
     )
     deploy = f"{warning}Deploy {final.label}."
-    if table is None:
+    if not rows:
         return f"{deploy} The log is too small for a test part: nothing was tested."
-    cutoff = search.evaluator.problem.cutoff
-    hits = table.hits[:, :cutoff].any(axis=1).mean()
-    return (
-        f"{deploy} Of 100 users, {100 * hits:.0f} find something they then chose among the first "
-        f"{cutoff} recommendations ({metric} {table.mean()[metric]:.4f}, "
-        f"{len(table):,} users of the test part, read once)."
-    )
+    hits = {row["model"]: row[f"HR@{n}"] for row in rows}
+    popular = {"the bestsellers": hits["toppop"]} if "toppop" in found else {}
+    return f"{deploy} {hits_in_words(hits[final.label], popular, n)}"
 
 
-def how_sure(search: Search, final: Decision, tested: Mapping[str, Comparison]) -> str:
+def how_sure(
+    search: Search, final: Decision, table: MetricTable | None, tested: Mapping[str, Comparison]
+) -> str:
     """The second paragraph: tie or clear, with intervals."""
-    best = list(search.best_of_each().values())
+    best, metric = list(search.best_of_each().values()), search.evaluator.problem.metric
     own = [r for r in best if r.candidate in final.members]
     others = [r for r in best if r.candidate.model not in {m.model for m in final.members}]
     said = []
     if own and others:
         names = {"name_a": own[0].candidate.label, "name_b": others[0].candidate.label}
-        found = compare(own[0].columns, others[0].columns, search.evaluator.problem.metric, **names)
+        found = compare(own[0].columns, others[0].columns, metric, **names)
         users = f"{found.n_users:,} users of the inner validation split"
         words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
         is_faster = others[0].facts["ms"] < own[0].facts["ms"]
@@ -108,9 +107,10 @@ def how_sure(search: Search, final: Decision, tested: Mapping[str, Comparison]) 
         )
     if final.gain is not None:
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
-    tests = [f"{label} {_gap(found)}" for label, found in tested.items()]
-    if tests:
-        said.append(f"On test, chosen minus other: {'; '.join(tests)}.")
+    if table is not None:
+        tests = "; ".join(f"{label} {_gap(found)}" for label, found in tested.items())
+        value = f"{metric} is {table.mean()[metric]:.4f} for {len(table):,} users"
+        said.append(f"On test, read once, {value}; chosen minus other: {tests or 'none tested'}.")
     return " ".join(said)
 
 
@@ -139,19 +139,6 @@ def what_next(search: Search, table: MetricTable | None, details: Mapping[str, A
                 f"of the quality of all."
             )
     return "Next. " + " ".join(said) if said else ""
-
-
-def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, Any]]:
-    """The metric of all users, of warm ones, of the least active quarter, and of cold ones."""
-    strata = [name for name in ("warm-users", "tail-users", "cold-users") if table.has_users(name)]
-    return [
-        {
-            "users of the test part": name or "all",
-            "number": len(table.columns(metric, name)),
-            "value": table.mean(name)[metric],
-        }
-        for name in (None, *strata)
-    ]
 
 
 def left_out(search: Search) -> list[dict[str, str]]:

@@ -40,6 +40,7 @@ _Id = Annotated[str, Path(max_length=s.ID_LENGTH)]
 _Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
 _Words = Annotated[str, Query(max_length=256, description="Words of the title.")]
 _Count = Annotated[int, Query(ge=1, description="How many at most.")]
+_Draw = Annotated[int, Query(ge=0, le=2**53, description="The same number, the same user.")]
 
 
 _WRITING = ("/events", "/reload")
@@ -109,7 +110,11 @@ def create_app(
             allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
             expose_headers=["Retry-After", "X-Request-ID"],
         )
-    app.add_middleware(RequestLog, metrics=service.metrics)
+
+    def hosts_of_pictures() -> str:
+        return " ".join(run.picture_hosts for run in service.runs.values())
+
+    app.add_middleware(RequestLog, metrics=service.metrics, hosts=hosts_of_pictures)
     _add_failures(app)
     _add_reading(app, service, writable=access.writable and store is not None)
     _add_writing(app, service, access)
@@ -155,6 +160,11 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         index = served.model.items.index(item)
         near = [{**served.item(i), "similarity": w} for i, w in served.neighbours.similar(index, n)]
         return JSONResponse({"item": served.item(index), "similar": near})
+
+    @app.get("/users", response_model=s.UserAnswer)
+    async def someone(draw: _Draw = 0) -> Response:
+        """A user of the log, drawn by a number."""
+        return JSONResponse(await service.user(service.draw(draw)))
 
     @app.get("/users/{user}", response_model=s.UserAnswer)
     async def users(user: _Id) -> Response:

@@ -24,6 +24,8 @@ from leporid.threads import choose_torch_threads
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _TIMED = 8
 """Users scored at once to choose the number of threads."""
+_HOSTS = 20
+"""Hosts of pictures that a page may ask: a header has no room for thousands."""
 _TRIES = 5
 """How often a folder that is replaced while it is read is read again."""
 
@@ -38,8 +40,10 @@ class LoadedRun:
     model: Recommender
     ids: tuple[int | str, ...]
     """Of the items."""
-    titles: tuple[str, ...]
-    genres: tuple[tuple[str, ...], ...]
+    shown: list[ItemInfo]
+    """Their titles, genres and pictures."""
+    picture_hosts: str
+    """Where pictures come from, as a Content-Security-Policy lists it: https://films.example."""
     popular: NDArray[np.int64]
     """int64[n_items]: item indices, the one with most interactions first."""
     spelled: pa.Array
@@ -64,7 +68,7 @@ class LoadedRun:
 
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""
-        return {"id": self.ids[index], "title": self.titles[index], "genres": self.genres[index]}
+        return {"id": self.ids[index], **self.shown[index]._asdict()}
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
         """Indices of stored item ids; items the model does not know are left out."""
@@ -102,7 +106,7 @@ def load_run(
     """Read a run's folder (or a model's own) and prepare what the answers need.
 
     `items` names a file or data set with titles; an `items.parquet` beside the run or its
-    neighbours is found by itself. `like` lends its item graph where the data is the same.
+    neighbours is found by itself. `like` lends its titles, and its graph where the data is equal.
     """
     path = Path(path)
     for _ in range(_TRIES):
@@ -134,7 +138,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     if folder is None:
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
     model: Recommender = Recommender.load(folder, mapped=True)
-    information = _information(path, model, items)
+    information = _information([path, *([like.path] if like else [])], model, items)
     record = read_object(path / "record.json") if (path / "record.json").is_file() else {}
     if like is not None and like.model.known.digest == model.known.digest:
         neighbours = like.neighbours
@@ -153,28 +157,28 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     popular = np.argsort(-popularity, kind="stable")
     spelled = [" ".join(title.casefold().split()) for title in titles]
     layout = item_map(item_vectors(folder, model.known), titles, genres)
-    answer = {"ids": ids, "titles": titles, **layout}
+    hosts = {"/".join(i.picture.split("/")[:3]) for i in information if i.picture[:4] == "http"}
     return LoadedRun(
         path=path,
         label=f"{name}, {record['init']} initialisation" if record.get("init") else name,
         model=model,
         ids=ids,
-        titles=titles,
-        genres=genres,
+        shown=information,
+        picture_hosts=" ".join(sorted(hosts)[:_HOSTS]),
         popular=popular,
         spelled=pa.array(spelled, pa.large_string()).take(pa.array(popular)),
         neighbours=neighbours,
-        map=to_json(answer),
+        map=to_json({"ids": ids, "titles": titles, **layout}),
         metrics=record.get("metrics", {}),
         threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
         loaded_at=time.time(),
     )
 
 
-def _information(path: Path, model: Recommender, items: str | Path | None) -> list[ItemInfo]:
-    """Title and genres of every item of the model, in the order of its indices."""
+def _information(folders: Sequence[Path], model: Recommender, items: Any) -> list[ItemInfo]:
+    """What is shown of every item of the model, in the order of its indices."""
     if items is None:
-        beside = (path / "items.parquet", path.parent / "items.parquet")
+        beside = (place / "items.parquet" for path in folders for place in (path, path.parent))
         # A model's own folder has an items.parquet too: ids without titles.
         named_items = (p for p in beside if p.is_file() and not p.with_name("model.json").is_file())
         items = next(named_items, None)

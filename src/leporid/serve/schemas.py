@@ -105,6 +105,9 @@ class RecommendRequest(_In):
     exclude: _Bounded[Id] = Field([], description="Items not to recommend.")
     candidates: _Bounded[Id] | None = Field(None, description="The only items to rank [all].")
     exclude_seen: StrictBool = Field(True, description="Leave out items of the history.")
+    exclude_seen_by_other: StrictBool = Field(
+        False, description="Leave out what the other served run knows of a user, too."
+    )
     explain: StrictBool = Field(False, description="Name the items of the history nearest to it.")
     run: RunName = Field("main", description="Which of the two served runs.")
 
@@ -131,6 +134,7 @@ class Item(BaseModel):
     id: int | str
     title: str
     genres: list[str]
+    picture: str = Field("", description="Its address; empty where it has none.")
 
 
 class Reason(BaseModel):

@@ -49,6 +49,8 @@ class UserQuery:
     history: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
     unknown: tuple[int | str, ...] = ()
     """Items of the history that the model does not know."""
+    others: tuple[LoadedRun, ...] = ()
+    """Runs whose items of the user are not recommended either."""
     excluded: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
     candidates: NDArray[np.int32] | None = None
     exclude_seen: bool = True
@@ -80,6 +82,9 @@ class UserQuery:
         self.known, before = self.run.user_items(self.user, len(events) > 0)
         events = events[~np.isin(events, before)]
         self.history, self.n_events = np.concatenate([before, events]), len(events)
+        for other in self.others:
+            own = [other.ids[index] for index in other.user_items(self.user, True)[1]]
+            self.excluded = np.concatenate([self.excluded, self.run.known_items(own)])
 
     def hidden(self) -> NDArray[np.int32]:
         """What must not be recommended."""
@@ -102,8 +107,8 @@ class UserQuery:
             reasons = run.neighbours.reasons_for(chosen, self.history)
             for item, because in zip(best, reasons, strict=True):
                 item["because"] = [
-                    {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}
-                    for index, similarity in because
+                    {"id": run.ids[i], "title": run.shown[i].title, "similarity": similarity}
+                    for i, similarity in because
                 ]
         about = {"user": self.asked, "folded_in": folded_in, "new_events": self.n_events}
         return {**about, "unknown": self.unknown, "items": best}
@@ -197,15 +202,18 @@ class Service:
             "excluded": names.indices(request.exclude),
         }
         queries = []
+        served = self.runs.values() if request.exclude_seen_by_other else ()
+        others = tuple(other for other in served if other is not run)
         for user in request.users:
             key, length = _known_user(run, user)
-            queries.append(UserQuery(run, asked=user, user=key, length=length, **shared))
+            about: dict[str, Any] = {"asked": user, "user": key, "length": length}
+            queries.append(UserQuery(run, others=others, **about, **shared))
         for history in request.histories:
             known, unknown = names.split_known(history)
             if len(known) == 0:
                 names.index(unknown[0])  # raises: nothing to go by
             distinct = known[np.sort(np.unique(known, return_index=True)[1])]  # in order
-            about: dict[str, Any] = {"unknown": tuple(unknown), "length": len(history)}
+            about = {"unknown": tuple(unknown), "length": len(history)}
             queries.append(UserQuery(run, history=distinct, **about, **shared))
         cost = sum(query.cost for query in queries)
         self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
@@ -319,6 +327,16 @@ class Service:
         """The answer of GET /items; each word is looked for in every title."""
         self.budget.charge(client, n + (1 + len(set(query.split()))) * len(run.ids) // 200)
         return await asyncio.to_thread(run.search, query, n)
+
+    def draw(self, number: int) -> str:
+        """The id of a user with a history, drawn by a number; where possible all runs know it."""
+        model = self.runs["main"].model
+        able = np.flatnonzero(np.diff(model.known.sequences().indptr))
+        drawn = np.random.default_rng(number).choice(able, 20)
+        names = [str(model.users.external(int(index))) for index in drawn]
+        users = [run.model.users for run in self.runs.values()]
+        common = (n for n in names if all(len(known.split_known([n])[0]) for known in users))
+        return next(common, names[0])
 
     async def user(self, name: str) -> dict[str, Any]:
         """The answer of GET /users/{id}."""

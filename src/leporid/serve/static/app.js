@@ -24,8 +24,8 @@ function make(tag, properties = {}, ...children) {
   element.append(...children);
   return element;
 }
-function itemButton(item, label, onclick) {
-  const button = make("button", { type: "button", textContent: item.title, onclick });
+function titleButton(item, onclick = () => add(item), label = "Add to history") {
+  const button = make("button", { type: "button", className: "title", textContent: item.title, onclick });
   button.setAttribute("aria-label", `${label}: ${item.title}`);
   return button;
 }
@@ -35,6 +35,10 @@ function smallButton(words, label, item, onclick) {
   return button;
 }
 function similarButton(item) { return smallButton("similar", "Items similar to", item, () => showSimilar(item)); }
+function picture(item) { return item.picture ? [make("img", { src: item.picture, alt: "", loading: "lazy", referrerPolicy: "no-referrer" })] : []; }
+function row(item, ...more) { return make("li", {}, ...picture(item), ...more); }
+function count(n, what) { return `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`; }
+function listed(words) { return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words.join(""); }
 
 async function search() {
   const turn = ++searched;
@@ -43,8 +47,9 @@ async function search() {
   const value = await ask(`/items?n=${most}&query=${encodeURIComponent($("query").value)}`);
   if (!value || turn !== searched) return;
   const fresh = value.items.filter((item) => !has(item)).slice(0, 25);
-  $("found").replaceChildren(...fresh.map((item) => make("li", {}, itemButton(item, "Add to history", () => add(item)), similarButton(item))));
-  if (!fresh.length) $("found").append(make("li", { className: "hint", textContent: value.items.length ? "You have chosen all that have these words." : "No title has these words." }));
+  $("found").replaceChildren(...fresh.map((item) => row(item, titleButton(item), similarButton(item))));
+  if (!fresh.length) $("found").append(make("li", { className: "hint", textContent: value.items.length ? "The history has all that have these words." : "No title has these words." }));
+  if (!$("query").value) $("no-titles").hidden = value.items.some((item) => item.title !== String(item.id));
 }
 
 function has(item) { return history_.some((other) => other.id === item.id); }
@@ -58,78 +63,102 @@ function remove(item) {
   changed();
   ($("history").querySelector("button") || $("query")).focus();
 }
-function changed(id = null) {
+function changed(who = null) {
   /* A history that somebody has edited is nobody's in the log. */
-  user = id;
+  user = who;
   showHistory();
   return Promise.all([search(), recommend()]);
 }
 function showHistory() {
+  $("h-history").textContent = user ? `What user ${user.id} chose` : "Your history";
   $("no-history").hidden = history_.length > 0;
   $("clear").hidden = history_.length === 0;
-  $("t-choose").textContent = history_.length ? `Choose (${history_.length})` : "Choose";
-  $("history").replaceChildren(...history_.map((item) => make("li", {}, make("span", { textContent: item.title }), similarButton(item), smallButton("remove", "Remove", item, () => remove(item)))));
-  try { sessionStorage.setItem("history", JSON.stringify(history_)); } catch { /* storage may be off */ }
+  $("history").replaceChildren(...history_.map((item) => row(item, make("span", { textContent: item.title }), similarButton(item), smallButton("remove", "Remove", item, () => remove(item)))));
+  $("history").scrollTop = $("history").scrollHeight;
+  try { sessionStorage.setItem("shown", JSON.stringify({ user: user && user.id, history: history_ })); } catch { /* storage may be off */ }
 }
-async function showUser() {
-  const value = $("user").value.trim() && await ask(`/users/${encodeURIComponent($("user").value.trim())}`);
+async function showUser(path) {
+  const value = await ask(path);
   if (!value) return;
   history_.splice(0, Infinity, ...value.recent);
+  $("user").value = value.id;
   await changed(value);
+}
+async function leadToList(path) {
+  await showUser(path);
+  if (!$("tabs").offsetHeight) return;
+  /* On a phone the list is another part of the page. */
+  showTab($("t-recs"));
+  scrollTo(0, 0);
+  $("h-recs").focus();
 }
 
 async function recommend() {
   const turn = ++asked;
-  if (!history_.length) { lists = {}; $("status").textContent = "Add something to your history to get recommendations."; showLists(); return; }
-  const who = user ? { users: [user.id] } : { histories: [history_.map((item) => item.id)] };
+  if (!history_.length) { lists = {}; $("status").textContent = "Add something to your history to get recommendations, or press “Surprise me”."; showLists(); return; }
+  const who = user ? { users: [user.id], exclude_seen_by_other: runs.length > 1 } : { histories: [history_.map((item) => item.id)] };
   const body = { ...who, n: 10, explain: true };
   const answers = await Promise.all(runs.map((run) => ask("/recommend", { ...body, run: run.name })));
   if (turn !== asked || answers.some((answer) => !answer)) return;
   runs.forEach((run, i) => { lists[run.name] = answers[i].results[0].items; });
-  const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
   $("status").textContent = user
-    ? `For user ${user.id}, of whom ${count(user.interactions, "interaction")} and ${count(user.new_events, "new event")} are known.`
+    ? `For user ${user.id}, who chose ${count(user.interactions, "item")}${user.new_events ? `, and ${user.new_events.toLocaleString("en")} more since the training` : ""}.`
     : `For your ${count(history_.length, "item")}.`;
   const unknown = history_.filter((item) => answers[0].results[0].unknown.includes(item.id));
-  if (unknown.length) $("status").textContent += ` The model does not know ${unknown.map((item) => item.title).join(", ")}.`;
+  if (unknown.length) $("status").textContent += ` The model does not know ${listed(unknown.map((item) => item.title))}.`;
   showLists();
 }
 function reason(item) {
-  if (!item.because.length) return "none of your items is among its nearest neighbours";
-  return "near " + item.because.map((b) => `${b.title} (${b.similarity.toFixed(2)})`).join(", ");
+  if (!item.because.length) return "Shares few users with what is in the history.";
+  const most = item.because[0].similarity;
+  const often = most >= 0.25 ? "Very often" : most >= 0.1 ? "Often" : "Sometimes";
+  return `${often} chosen by the same people as ${listed(item.because.map((b) => b.title))}.`;
 }
-function explanation(run, i) {
-  /* One sentence per list. The label is the model, and where it had them, its starting vectors. */
-  const start = run.label.split(", ")[1];
-  const who = run.model + (start ? `, which began its training with ${start.replace(" start", "")} vectors` : "");
-  return (i ? `The same from ${who}.` : `The ten items with the highest scores from ${who}, without those in the history.`);
+function isFinal(run) { return run.fitted.startsWith("final"); }
+function about(run) {
+  const fitted = isFinal(run) ? "Final model: fitted on everything, to be deployed." : "Validated model: fitted without the test part.";
+  const hits = run.metrics["HR@10"];
+  return hits === undefined ? fitted : `${fitted} In the test, of 100 users ${Math.round(100 * hits)} find something they chose later among ten.`;
+}
+function showDifference(shared) {
+  /* The sentence above two lists: what is only in one, and what the two models had to learn from. */
+  $("differ").hidden = runs.length < 2 || !Object.keys(lists).length;
+  if ($("differ").hidden) return;
+  const only = runs.map((run) => [run, lists[run.name].filter((item) => !shared(item)).map((item) => item.title)]);
+  const both = lists.main.length - only[0][1].length;
+  const names = only.map(([run, titles]) => titles.length ? ` Only ${run.label}: ${listed(titles)}.` : "");
+  const unequal = new Set(runs.map(isFinal)).size > 1 ? " The final model has learnt from more of the log, so its list may be the better one for that alone." : "";
+  const hidden = user ? " What either model knows this user to have is in neither list." : "";
+  $("difference").textContent = `${both} of ${lists.main.length} are in both lists.${names.join("")}${unequal}${hidden}`;
 }
 function showLists() {
-  const shared = (item, name) => runs.every((run) => run.name === name || (lists[run.name] || []).some((other) => other.id === item.id));
-  $("runs").replaceChildren(...(Object.keys(lists).length ? runs : []).map((run, i) => {
+  const shared = (item) => runs.every((run) => (lists[run.name] || []).some((other) => other.id === item.id));
+  showDifference(shared);
+  $("runs").replaceChildren(...(Object.keys(lists).length ? runs : []).map((run) => {
     const rows = lists[run.name].map((item) => {
-      const row = make("li", {}, make("div", { className: "row" }, itemButton(item, "Add to history", () => add(item)), similarButton(item)), make("span", { className: "why", textContent: reason(item) }));
-      if (!shared(item, run.name)) row.className = "only";
-      return row;
+      const entry = row(item, make("div", {}, titleButton(item), make("p", { className: "why", textContent: reason(item) })), similarButton(item));
+      if (!shared(item)) entry.className = "only";
+      return entry;
     });
-    return make("div", { className: "run" }, make("h3", { textContent: run.label }), make("p", { className: "hint", textContent: explanation(run, i) }), make("ol", {}, ...rows));
+    return make("div", { className: "run" }, make("h3", { textContent: run.label }), make("p", { className: "hint", textContent: about(run) }), make("ol", {}, ...rows));
   }));
-  if (runs.length > 1 && Object.keys(lists).length) $("status").textContent += " A bar marks what only one of the two runs recommends.";
+  $("runs").classList.toggle("different", runs.length > 1 && $("only-different").checked);
   marks();
 }
 
 async function showSimilar(item) {
   const value = await ask(`/similar/${encodeURIComponent(item.id)}?n=12`);
   if (!value) return;
-  $("similar-hint").textContent = value.similar.length ? `Nearest to ${item.title} on the item graph (the share of users who have both):` : `${item.title} shares no user with another item.`;
-  $("similar").replaceChildren(...value.similar.map((near) => make("li", {}, itemButton(near, "Add to history", () => add(near)), make("small", { textContent: near.similarity.toFixed(2) }))));
+  $("similar-hint").textContent = value.similar.length ? `Chosen by the same people as ${item.title}; of those who chose one of the two, so many chose both:` : `${item.title} shares no user with another item.`;
+  $("similar").replaceChildren(...value.similar.map((near) => row(near, titleButton(near), make("small", { textContent: `${Math.round(100 * near.similarity)}%` }))));
   showTab($("t-near"));
-  $("h-similar").scrollIntoView({ block: "nearest" });
+  $("h-similar").focus();
 }
 
 /* The map */
 const map = new ItemMap($("map"), $("tip"), (i) => { const d = maps[$("map-run").value]; add({ id: d.ids[i], title: d.titles[i] }); });
 async function showMap() {
+  if (!$("map-part").open || !runs.length) return;
   const name = $("map-run").value;
   if (!maps[name]) {
     const value = await ask(`/map?run=${name}`);
@@ -175,7 +204,7 @@ $("query").addEventListener("keydown", (e) => {
 });
 $("found").addEventListener("keydown", (e) => {
   if (e.key !== "ArrowDown" && e.key !== "ArrowUp") return;
-  const all = [...$("found").querySelectorAll("li > button:first-child")], at = all.indexOf(e.target.closest("li").firstChild);
+  const all = [...$("found").querySelectorAll(".title")], at = all.indexOf(e.target.closest("li").querySelector(".title"));
   (all[at + (e.key === "ArrowDown" ? 1 : -1)] || $("query")).focus();
   e.preventDefault();
 });
@@ -183,7 +212,13 @@ document.addEventListener("keydown", (e) => {
   if (e.key === "/" && !/INPUT|SELECT/.test(document.activeElement.tagName)) { $("query").focus(); e.preventDefault(); }
 });
 $("clear").addEventListener("click", () => { history_.length = 0; changed(); $("query").focus(); });
-$("user-form").addEventListener("submit", (e) => { e.preventDefault(); showUser(); });
+$("user-form").addEventListener("submit", (e) => { e.preventDefault(); if ($("user").value.trim()) leadToList(`/users/${encodeURIComponent($("user").value.trim())}`); });
+$("surprise").addEventListener("click", () => leadToList(`/users?draw=${Math.floor(Math.random() * 2 ** 32)}`));
+$("only-different").addEventListener("change", showLists);
+$("map-part").addEventListener("toggle", () => {
+  try { localStorage.setItem("map", $("map-part").open ? "shown" : "left out"); } catch { /* storage may be off */ }
+  showMap();
+});
 const tabs = [...$("tabs").children];
 function showTab(tab) {
   for (const other of tabs) {
@@ -201,7 +236,7 @@ tabs.forEach((tab, i) => {
     showTab(next); next.focus(); e.preventDefault();
   });
 });
-showTab(tabs[0]);
+showTab($("t-recs"));
 $("colour").addEventListener("change", recolour);
 $("map-run").addEventListener("change", showMap);
 $("zoom-in").addEventListener("click", () => map.zoom(1.5));
@@ -212,11 +247,14 @@ $("zoom-all").addEventListener("click", () => map.all());
   const health = await ask("/health");
   if (!health) return;
   runs = health.runs;
-  const measured = (run) => run.metrics["HR@10"] === undefined ? "" : ` (HR@10 ${run.metrics["HR@10"].toFixed(3)})`;
-  $("about").textContent = `${runs.map((run) => run.label + measured(run)).join(" beside ")}; ${runs[0].items.toLocaleString("en")} items.`;
+  $("about").textContent = `${listed(runs.map((run) => run.label))}; ${count(runs[0].users, "user")}, ${count(runs[0].items, "item")}.`;
   $("map-run").replaceChildren(...runs.map((run) => make("option", { value: run.name, textContent: run.label })));
-  try { history_.push(...JSON.parse(sessionStorage.getItem("history") || "[]")); } catch { /* none kept */ }
-  showHistory();
-  await Promise.all([search(), showMap(), recommend()]);
+  let kept = {}, map_ = "shown";
+  try { kept = JSON.parse(sessionStorage.getItem("shown") || "{}"); map_ = localStorage.getItem("map") || map_; } catch { /* nothing kept */ }
+  $("map-part").open = map_ === "shown";
+  if (kept.user != null) await showUser(`/users/${encodeURIComponent(kept.user)}`);
+  else if (kept.history?.length) { history_.push(...kept.history); await changed(); }
+  else await showUser("/users?draw=0");
+  await showMap();
   document.body.dataset.ready = "yes";
 })();

@@ -1,0 +1,106 @@
+"""The pages of `leporid train` and `leporid compare`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import leporid
+from leporid.cli.app import app
+from leporid.data import write_log
+from leporid.experiments import RunRecord, hits_in_words, train_to_folder
+
+SUMMARY = re.compile(r"<div class='summary'>(.*?)</div>", re.DOTALL)
+
+
+def said(page: Path) -> list[str]:
+    """The paragraphs above everything else."""
+    [summary] = SUMMARY.findall(page.read_text(encoding="utf-8"))
+    return re.findall("<p>(.*?)</p>", summary)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs: with baselines, final, and without baselines."""
+    folder = tmp_path_factory.mktemp("runs")
+    split = leporid.temporal_split(leporid.synthesize(90, 60, 1800, seed=3))
+    how = {"dataset": "toy", "progress": False}
+    train_to_folder(folder / "itemknn", "itemknn", split, None, settings={"k": 7}, **how)
+    train_to_folder(folder / "final", "ease", split, None, final=True, **how)
+    train_to_folder(folder / "toppop", "toppop", split, None, baselines=False, **how)
+    write_log(split.train, folder / "log.csv")
+    return folder
+
+
+def test_hits_in_words() -> None:
+    words = hits_in_words(0.688, {"the bestsellers": 0.531})
+    assert words == (
+        "Of 100 users 69 find something they chose later among ten recommendations; "
+        "with the bestsellers 53."
+    )
+    assert "among 5 recommendations of a." in hits_in_words(0.5, {}, 5, " of a")
+
+
+def test_a_run_has_a_page_that_begins_in_words(runs: Path) -> None:
+    record = RunRecord.read(runs / "itemknn" / "record.json")
+    hits, verdict, held = said(runs / "itemknn" / "report.html")
+    popular = record.extra["baselines"]["models"]["toppop"]["metrics"]["HR@10"]
+    own = record.metrics["HR@10"]
+    assert hits == hits_in_words(own, {"the bestsellers": popular})
+    assert verdict == f"On test {record.extra['baselines']['verdict']}."
+    assert held.startswith("The folder holds the validated model")
+    page = (runs / "itemknn" / "report.html").read_text(encoding="utf-8")
+    assert f"aria-label='Of 100 users, those who find something they chose later among ten: itemknn {100 * own:.0f}" in page  # fmt: skip  # noqa: E501
+    for row in ("<td class='words'>k</td><td class='words'>7</td>", "tail-users", "EASE"):
+        assert row in page
+    assert "Training" not in page, "nothing was trained in steps"
+    assert "src=" not in page
+
+
+def test_a_final_model_is_named_and_no_baselines_are_no_bestsellers(runs: Path) -> None:
+    assert said(runs / "final" / "report.html")[-1].startswith("The folder holds the final model")
+    [hits, held] = said(runs / "toppop" / "report.html")
+    assert "bestsellers" not in hits
+    assert held.startswith("The folder holds the validated")
+
+
+def test_a_network_shows_its_training(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    split = leporid.temporal_split(leporid.synthesize(90, 60, 1800, seed=3))
+    how = {"dataset": "toy", "progress": False, "baselines": False, "device": "cpu"}
+    settings = {"steps": 6, "eval_every": 2, "dim": 8}
+    train_to_folder(tmp_path / "bpr", "bpr", split, "random", settings=settings, **how)
+    page = (tmp_path / "bpr" / "report.html").read_text(encoding="utf-8")
+    assert re.findall("<figcaption>([VL].*?)</figcaption>", page) == ["Validation NDCG@10", "Loss"]
+    curve = re.findall("points='([^']*)'", page)[0].split()
+    assert len(curve) == 3
+
+
+def test_the_page_of_a_run_goes_with_it(runs: Path, tmp_path: Path) -> None:
+    split = leporid.temporal_split(leporid.synthesize(90, 60, 1800, seed=3))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "report.html").write_text("of an earlier run")
+    from leporid.experiments import fit_and_test, write_run
+
+    write_run(folder, *fit_and_test("toppop", split, dataset="toy", experiment="x", seed=1))
+    assert not (folder / "report.html").exists()
+
+
+def test_a_comparison_has_a_page(runs: Path, tmp_path: Path) -> None:
+    names = [str(runs / name) for name in ("itemknn", "toppop")]
+    page = tmp_path / "compare.html"
+    told = CliRunner().invoke(app, ["compare", *names, "--report", str(page)])
+    assert told.exit_code == 0, told.output
+    assert "compare.html" in told.output
+    hits, *differences = said(page)
+    values = [RunRecord.read(Path(name) / "record.json").metrics["HR@10"] for name in names]
+    assert hits == hits_in_words(values[0], {names[1]: values[1]}, of=f" of {names[0]}")
+    assert len(differences) == 2
+    assert differences[0].startswith(f"{names[0]} is ")
+    text = page.read_text(encoding="utf-8")
+    assert text.count("class='interval'") == 4
+    assert "differences, paired by user" in text
