@@ -133,13 +133,6 @@ def test_a_batch_depends_on_seed_and_step_only(split: Split) -> None:
     assert not torch.equal(other.users, many[0].users)
 
 
-def test_shards_partition_the_batch(split: Split) -> None:
-    whole = sampler_of(split, Sampling("windows", length=3), batch_size=11).batch(0)
-    parts = [row for rank in range(3) for row in rows(whole.shard(rank, 3))]
-    assert sorted(parts) == sorted(rows(whole))
-    assert max(len(whole.shard(r, 3)) for r in range(3)) == 4
-
-
 def test_users_who_have_every_item_are_left_out_where_negatives_are_needed() -> None:
     users, items = IdMap.range(2), IdMap.range(3)
     made = Interactions.from_arrays(

@@ -26,7 +26,6 @@ from leporid.evaluation import evaluate, parse_metric
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
 from leporid.training.config import (
-    Group,
     TrainingConfig,
     averaging,
     derive_seed,
@@ -90,7 +89,6 @@ def train_loop(
 ) -> TrainingHistory:
     """Train `model.net` in place, from `first_step` on, and leave the best weights in it."""
     module, device = model.net, model.device
-    group = Group(device)
     data = TrainingData.from_interactions(split.train, device)
     sampler = Sampler(data, model.sampling(), model.config.batch_size, seed)
     config = _spread(model.config, sampler)
@@ -105,9 +103,8 @@ def train_loop(
     folder = None if checkpoint is None else Path(checkpoint)
     if resume and folder is not None and (folder / FILE_NAME).is_file():
         state.load(folder, identity, config)
-    group.share(module.state_dict().values())
-    log = Log(state, config, progress, group, callbacks, identity)
-    backward = Backward(model, group.world)
+    log = Log(state, config, progress, device, callbacks, identity)
+    backward = Backward(model)
     finished = _stale(config, state)
     module.train()
     with _interruptible() as interrupted, own_generators(device), kept_torch_threads(), log:
@@ -115,12 +112,10 @@ def train_loop(
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
-            whole = sampler.batch(step)
-            batch = whole.shard(group.rank, group.world)
-            seed_default(device, derive_seed(seed, "layers", step, group.rank))
-            # Shares may differ by one row: weighted, their sum is the mean of the batch.
-            loss = backward(batch, len(batch) / len(whole))
-            group.sum_gradients(module.parameters())
+            batch = sampler.batch(step)
+            # The last 0 was a process's number: without it, runs of 0.7 would have other bits.
+            seed_default(device, derive_seed(seed, "layers", step, 0))
+            loss = backward(batch)
             if config.clip_norm:
                 nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm)
             optimizer.step()
@@ -128,53 +123,44 @@ def train_loop(
             model.weights_changed()
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
-            asked = log.step(loss, len(whole))
-            # Asking all processes waits for the device: only where a callback may stop the run.
-            stop = len(callbacks) > 0 and group.agree(asked)
+            stop = log.step(loss, len(batch))
             finished = last = stop or state.step == config.last_step
             metric = None
-            due = validation is not None and (last or state.step % config.eval_every == 0)
-            if validation is not None and due:
-                if group.is_main:
-                    metric = _validate(model, validation, state)
-                    finished = log.validation(metric) or last or _stale(config, state)
-                finished = group.agree(finished)
-            logged = due or last or state.step % _LOG_EVERY == 0
-            if logged:
+            if validation is not None and (last or state.step % config.eval_every == 0):
+                metric = _validate(model, validation, state)
+                finished = log.validation(metric) or last or _stale(config, state)
+            if metric is not None or last or state.step % _LOG_EVERY == 0:
                 log.write(metric)
-            # Processes must ask at the same steps; a single one may ask at every step.
-            stopping = (logged or group.world == 1) and group.agree(interrupted.is_set())
+            stopping = interrupted.is_set()
             save = last or finished or stopping or state.step % config.checkpoint_every == 0
             if save and folder is not None:
                 log.keep()
-                if group.is_main:
-                    state.save(folder, identity)
+                state.save(folder, identity)
             if stopping and not (last or finished):
                 raise TrainingInterruptedError(_resume_advice(state, config, folder))
     _freeze(model, frozen=False)
     module.zero_grad(set_to_none=True)
     _load(model, state.best or state.average)
-    group.share(module.state_dict().values())
     return log.history()
 
 
 class Backward:
-    """weight * loss of a batch; its gradients are left in the parameters.
+    """The loss of a batch; its gradients are left in the parameters.
 
-    One process on a GPU records the short kernels of a step as a CUDA graph, which launches them
+    A GPU records the short kernels of a step as a CUDA graph, which launches them
     together, anew whenever other parameters are trained.
     """
 
-    def __init__(self, model: Trainable, world: int = 1) -> None:
-        able = model.device.type == "cuda" and world == 1 and model.recordable
+    def __init__(self, model: Trainable) -> None:
+        able = model.device.type == "cuda" and model.recordable
         self.records = able and model.config.cuda_graph
         self._model = model
         self._trained: tuple[bool, ...] = ()
         self._recorded: tuple[torch.cuda.CUDAGraph, Batch, Tensor] | None = None
 
-    def __call__(self, batch: Batch, weight: float) -> Tensor:
+    def __call__(self, batch: Batch) -> Tensor:
         if not self.records:
-            return self.eager(batch, weight)
+            return self.eager(batch)
         device = self._model.device
         trained = tuple(p.requires_grad for p in self._model.net.parameters())
         with torch.cuda.device(device):
@@ -182,35 +168,35 @@ class Backward:
                 self._trained, self._recorded = trained, None
                 if any(trained):
                     with own_generators(device):
-                        self._recorded = self._record(batch, weight)
+                        self._recorded = self._record(batch)
             if self._recorded is None:
-                return self.eager(batch, weight)
+                return self.eager(batch)
             graph, inputs, loss = self._recorded
             for ours, new in zip(inputs.tensors(), batch.tensors(), strict=True):
                 ours.copy_(new)
             graph.replay()
             return loss.clone()
 
-    def eager(self, batch: Batch, weight: float) -> Tensor:
+    def eager(self, batch: Batch) -> Tensor:
         self._model.net.zero_grad(set_to_none=True)
         with self._model.autocast():
-            loss = self._model.loss(batch) * weight
+            loss = self._model.loss(batch)
         # A model of tables alone has nothing to learn while they are frozen.
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def _record(self, batch: Batch, weight: float) -> tuple[torch.cuda.CUDAGraph, Batch, Tensor]:
+    def _record(self, batch: Batch) -> tuple[torch.cuda.CUDAGraph, Batch, Tensor]:
         """Trying the loss out changes neither running statistics nor random numbers."""
         net, inputs = self._model.net, batch.map(torch.clone)
         kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
-        self._warm_up(inputs, weight)
+        self._warm_up(inputs)
         # Without gradients to add to, the recorded run writes them: no step has to clear them.
         net.zero_grad(set_to_none=True)
         try:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                loss = self.eager(inputs, weight)
+                loss = self.eager(inputs)
         except RuntimeError as error:
             raise LeporidError(
                 f"a step of {self._model.name} could not be recorded as a CUDA graph "
@@ -220,12 +206,12 @@ class Backward:
             net.get_buffer(name).copy_(tensor)
         return graph, inputs, loss
 
-    def _warm_up(self, inputs: Batch, weight: float) -> None:
+    def _warm_up(self, inputs: Batch) -> None:
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
-                self.eager(inputs, weight)
+                self.eager(inputs)
         torch.cuda.current_stream().wait_stream(side)
 
 

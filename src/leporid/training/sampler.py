@@ -59,10 +59,6 @@ class Batch:
     def __len__(self) -> int:
         return len(self.users)
 
-    def shard(self, rank: int, world: int) -> Batch:
-        """Every `world`-th example from `rank` on: the part of one process."""
-        return self.map(lambda tensor: tensor[rank::world])
-
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
         return Batch(*(change(tensor) for tensor in self.tensors()))
 

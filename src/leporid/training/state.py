@@ -22,7 +22,7 @@ from leporid.artifacts import atomic_path, check_sealed, read_arrays, write_arra
 from leporid.config import Config
 from leporid.errors import ConfigError, DataError
 from leporid.progress import ProgressLike
-from leporid.training.config import Group, TrainingConfig, learning_rate
+from leporid.training.config import TrainingConfig, learning_rate
 
 FILE_NAME = "checkpoint.safetensors"
 _HEADER = "leporid.2"
@@ -209,13 +209,12 @@ class Log:
         state: TrainingState,
         config: TrainingConfig,
         progress: ProgressLike,
-        group: Group,
+        device: torch.device,
         callbacks: Sequence[Callback],
         identity: dict[str, Any],
     ) -> None:
         self._state, self._config, self._progress = state, config, progress
-        self._group, self._identity = group, identity
-        self._callbacks = callbacks if group.is_main else ()
+        self._identity, self._callbacks = identity, callbacks
         self._rows: list[dict[str, Any]] = state.progress["rows"]
         row = self._rows[-1]["seconds"] if self._rows else 0.0
         # What a checkpoint between two rows has kept of the row to come.
@@ -223,7 +222,7 @@ class Log:
         self._before = kept["seconds"]
         self._begin = time.perf_counter()
         self._mark = self._begin - (self._before - row)
-        self._losses = [*(torch.tensor(kept["losses"], device=group.device) * group.is_main)]
+        self._losses = [*torch.tensor(kept["losses"], device=device)]
         self._examples, self._shown = kept["examples"], state.step
         progress.start(f"training {identity['model']}", config.last_step)
         progress.advance(state.step)
@@ -253,19 +252,19 @@ class Log:
         return any(answers)
 
     def keep(self) -> None:
-        """Note in the state what the next row has so far; all processes must ask."""
+        """Note in the state what the next row has so far."""
         self._state.progress["pending"] = {
-            "losses": self._group.sum(torch.stack(self._losses)).tolist() if self._losses else [],
+            "losses": torch.stack(self._losses).tolist() if self._losses else [],
             "examples": self._examples,
             "seconds": self._before + time.perf_counter() - self._begin,
         }
 
     def write(self, metric: float | None) -> None:
-        """A row of what happened since the last; all processes must ask."""
+        """A row of what happened since the last."""
         now = time.perf_counter()
         row: dict[str, Any] = {
             "step": self._state.step,
-            "loss": self._group.sum(torch.stack(self._losses).mean()).item(),
+            "loss": torch.stack(self._losses).mean().item(),
             "lr": learning_rate(self._config, self._state.step - 1),
             "examples_per_second": self._examples / max(now - self._mark, 1e-9),
             "seconds": self._before + now - self._begin,
@@ -284,7 +283,6 @@ class Log:
         best = self._best()
         if best["best_metric"] is None:
             best["best_step"] = self._state.step
-        best["best_step"] = self._group.from_main(best["best_step"])
         return TrainingHistory(self._rows, **best, steps=self._config.steps)
 
     def _best(self) -> dict[str, Any]:
