@@ -151,10 +151,10 @@ def mixed_precision(precision: str, device: torch.device) -> contextlib.Abstract
 
 
 def has_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 faster than float32."""
-    return any(
-        getattr(torch.cpu, f"_is_{kind}_supported", bool)() for kind in ("avx512_bf16", "amx_tile")
-    )
+    """Whether this processor multiplies bfloat16 faster than float32, and torch may use it."""
+    kinds = ("avx512_bf16", "amx_tile")
+    able = any(getattr(torch.cpu, f"_is_{kind}_supported", bool)() for kind in kinds)
+    return able and torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
