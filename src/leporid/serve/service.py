@@ -105,7 +105,8 @@ class UserQuery:
                     {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}
                     for index, similarity in because
                 ]
-        about = {"user": self.asked, "folded_in": folded_in, "new_events": self.n_events}
+        asked = self.asked if self.known is None else run.model.users.external(self.known)
+        about = {"user": asked, "folded_in": folded_in, "new_events": self.n_events}
         return {**about, "unknown": self.unknown, "items": best}
 
 
