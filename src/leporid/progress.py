@@ -23,10 +23,8 @@ class ProgressLike:
         """Begin a stage; the previous one is finished."""
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
-        """`steps` units of the current stage are done; `fields` are shown beside the bar.
-
-        The field `can_end_at` is the unit after which the stage may be over before its total.
-        """
+        """`steps` units of the stage are done; `fields` are shown beside the bar, and one of them,
+        `can_end_at`, is a number of units after which the stage may be over early."""
 
     def close(self) -> None:
         """All work is done."""

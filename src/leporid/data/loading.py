@@ -131,11 +131,6 @@ def load(
     return data
 
 
-def as_interactions(data: Any) -> Interactions:
-    """`data` itself, or `load` of a frame, a path or whatever else is no `Interactions` yet."""
-    return data if isinstance(data, Interactions) else load(data)
-
-
 def _locate(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """A path or an address, or the log of the data set of that name."""
     path = located(source)
@@ -373,11 +368,9 @@ def write_log(data: Interactions, path: str | Path) -> Path:
         kinds = {"user_id": ":token", "item_id": ":token"}
         names = [name + kinds.get(name, ":float") * is_inter for name in table.column_names]
         separator = "," if path.suffix == ".csv" else "\t"
-        options = pa_csv.WriteOptions(
-            include_header=False,
-            delimiter=separator,
-            quoting_style="none" if is_inter else "needed",
-        )
+        quotes = "none" if is_inter else "needed"
+        how: dict[str, Any] = {"delimiter": separator, "quoting_style": quotes}
+        options = pa_csv.WriteOptions(include_header=False, **how)
         with open(temporary, "wb") as file:
             # pyarrow would quote the names; programs expect them bare.
             file.write((separator.join(names) + "\n").encode())

@@ -30,7 +30,7 @@ from leporid.artifacts import (
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
-from leporid.data.loading import as_interactions
+from leporid.data.loading import load
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 Part = Literal["valid", "test"]
@@ -159,7 +159,7 @@ def temporal_split(
     computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A log without an order
     (`Interactions.has_order`) gives `random_split` with `seed`, and a `LeporidWarning`.
     """
-    data = as_interactions(data)
+    data = data if isinstance(data, Interactions) else load(data)
     if not data.has_order:
         _warn_no_order(data, f"each user's interactions are split at random (seed {seed})")
         return random_split(data, train, valid, seed)
@@ -173,8 +173,9 @@ def random_split(
 
     The split does not depend on the order of the rows in the file. Its parts have no times.
     """
+    data = data if isinstance(data, Interactions) else load(data)
     name = f"random({train:g}, {valid:g}, seed={seed})"
-    return _by_share(_shuffled(as_interactions(data), seed), train, valid, name)
+    return _by_share(_shuffled(data, seed), train, valid, name)
 
 
 def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
@@ -183,7 +184,7 @@ def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
     A user with two interactions has one in train and one in test; a user with one has it in
     train. In a log without an order the two are drawn by `seed`, with a `LeporidWarning`.
     """
-    data = as_interactions(data)
+    data = data if isinstance(data, Interactions) else load(data)
     if not data.has_order:
         _warn_no_order(data, f"each user's two held-out interactions are drawn (seed {seed})")
     return _leave_out(data, None if data.has_order else seed)
@@ -203,7 +204,7 @@ def global_time_split(
     interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
     the same time are never separated.
     """
-    data = as_interactions(data)
+    data = data if isinstance(data, Interactions) else load(data)
     if data.time is None:
         raise DataError(
             "a global time split needs times: name the time column when loading, or order='file' "

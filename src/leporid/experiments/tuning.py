@@ -12,7 +12,7 @@ from typing import Any
 
 from leporid._deprecated import renamed_arguments
 from leporid.config import canonical_hash
-from leporid.data import Part, Split, inner_validation_split
+from leporid.data import Part, Split, expect, inner_validation_split
 from leporid.errors import ConfigError, DataError, LeporidError, import_extra
 from leporid.evaluation import evaluate, parse_metric
 from leporid.experiments.journal import Event, Journal
@@ -75,6 +75,7 @@ def tune(
         lies as far behind its training data as test does; validation lies next to them.
     """
     cls = get(model) if isinstance(model, str) else model
+    expect(split, Split, "tune(model, split)")
     _check(metric, trials, split)
     part: Part = "test" if inner_validation else "valid"
     split = inner_validation_split(split) if inner_validation else split
@@ -92,13 +93,13 @@ def tune(
         "space": canonical_hash(repr(dict(searched))),
     }
     name = f"{cls.name}-{canonical_hash(question)}"
-    _import_optuna()
+    optuna = import_extra("optuna", "tuning", "tune")
     journal = Journal(_journal_file(storage), question, study=name, forms=_FORMS)
     vectors = cache(lambda dim: initial_embeddings(init, split.train, dim=dim, seed=seed))
 
     def run_trial(number: int, finished: Sequence[Event]) -> None:
         begun = time.monotonic()
-        chosen, params = _ask(searched, defaults, seed, finished, number)
+        chosen, params = _ask(optuna, searched, defaults, seed, finished, number)
         about = {"number": number, "params": params, "settings": {**defaults, **chosen}}
         try:
             about["settings"] = complete = _complete(cls, {**fixed, **chosen})
@@ -198,6 +199,7 @@ def _work(
 
 
 def _ask(
+    optuna: Any,
     space: SearchSpace,
     defaults: Mapping[str, Any],
     seed: int,
@@ -210,7 +212,6 @@ def _ask(
     interrupted study goes on as if it had not been. The first trial has the `defaults`, as far as
     they lie inside the space. Optuna has options by their position, as JSON keeps it.
     """
-    optuna = _import_optuna()
     kinds = optuna.distributions
     space_of: dict[str, Any] = {}
     for name, dim in space.items():
@@ -239,13 +240,9 @@ def _ask(
         )
     if number == 0:
         inside = {n: d for n, d in space.items() if defaults[n] in d and active(d, defaults)}
+        position = {n: d.options.index for n, d in inside.items() if isinstance(d, Choice)}
         study.enqueue_trial(
-            {
-                name: dim.options.index(defaults[name])
-                if isinstance(dim, Choice)
-                else defaults[name]
-                for name, dim in inside.items()
-            }
+            {n: position[n](defaults[n]) if n in position else defaults[n] for n in inside}
         )
     chosen: dict[str, Any] = {}
     # A condition may be about a setting that is not searched.
@@ -260,7 +257,3 @@ def _ask(
             suggest = trial.suggest_int if isinstance(dim, Int) else trial.suggest_float
             chosen[name] = suggest(name, dim.low, dim.high, log=dim.log)
     return chosen, trial.params
-
-
-def _import_optuna() -> Any:
-    return import_extra("optuna", "tuning", "tune")
