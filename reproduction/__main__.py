@@ -86,9 +86,8 @@ def _cost(specs: Sequence[ExperimentSpec], results: Path) -> str:
             machines.add(run.device)
         alike = (taken[cell.model, cell.init, cell.variant] for cell in spec.cells())
         minutes += sum(sum(seconds) / len(seconds) for seconds in alike if seconds) / 60
-    runs = (
-        f"{count} run{'s' * (count > 1)}" if (count := sum(len(s.cells()) for s in specs)) else ""
-    )
+    count = sum(len(spec.cells()) for spec in specs)
+    runs = f"{count} runs" if count else ""
     where = " or ".join(sorted(machines, key=str.lower, reverse=True))
     return f"{runs}, {minutes:.0f} minutes on {where}" if minutes else runs
 
