@@ -43,10 +43,9 @@ class MissingExtraError(LeporidError, ImportError):
 
 
 def install_command(extra: str) -> str:
-    """What installs an extra from where this package came from: a clone, a file, or the index."""
+    """What installs an extra from where this package came from (PEP 610), or from the index."""
     origin: dict[str, Any] = {}
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        # PEP 610: installers note the address of what did not come from an index.
         text = importlib.metadata.distribution("leporid").read_text("direct_url.json")
         origin = json.loads(text or "{}")
     url, vcs = origin.get("url", ""), origin.get("vcs_info", {}).get("vcs")

@@ -240,10 +240,9 @@ def against_baselines(
 
 
 def _fit_once(*of: Any, checkpoint: Path, **how: Any) -> Recommender:
-    """`fit`, which does not train again where the folder holds this very run, finished."""
+    """`fit`; a run that the folder holds finished, by its checkpoint, is not trained again."""
     if (checkpoint.parent / "record.json").is_file():
-        # The checkpoint of another run is refused, and this one is trained.
-        with contextlib.suppress(ConfigError, DataError):
+        with contextlib.suppress(ConfigError, DataError):  # the checkpoint is of another run
             return fit(*of, checkpoint=checkpoint, **{**how, "resume": True})
     return fit(*of, checkpoint=checkpoint, **how)
 

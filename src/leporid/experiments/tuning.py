@@ -82,7 +82,7 @@ def tune(
     check_space(space or cls.search_space, {f.name for f in fields(cls.config_class)}, cls.name)
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
-    defaults = _complete(cls, fixed)
+    defaults = cls.config_class.from_dict(fixed).to_dict()
     question = {
         "model": cls.name,
         "metric": metric,
@@ -102,7 +102,7 @@ def tune(
         chosen, params = _ask(optuna, searched, defaults, seed, finished, number)
         about = {"number": number, "params": params, "settings": {**defaults, **chosen}}
         try:
-            about["settings"] = complete = _complete(cls, {**fixed, **chosen})
+            about["settings"] = complete = cls.config_class.from_dict({**fixed, **chosen}).to_dict()
             own = vectors(complete["dim"]) if cls.takes_initial_vectors else None
             how: dict[str, Any] = {"seed": seed, "device": device or "auto", "progress": False}
             fitted = train(cls, split, own, recipe=None, **how, **fixed | chosen)
@@ -149,20 +149,13 @@ def _check(metric: str, trials: int, split: Split) -> None:
         raise DataError("the validation part of the split is empty: nothing to tune on")
 
 
-def _complete(cls: type[Recommender], settings: Mapping[str, Any]) -> dict[str, Any]:
-    return cls.config_class.from_dict(settings).to_dict()
-
-
 def _journal_file(storage: str | Path | None) -> Path | None:
     """Refuse what kept studies before 0.8."""
     if storage is None:
         return None
     path = Path(storage)
     old = "://" in str(storage) or path.suffix in {".db", ".sqlite", ".sqlite3"}
-    if path.is_file():
-        with open(path, "rb") as file:
-            old |= b'"op_code"' in file.readline()  # a journal of Optuna
-    if old:
+    if old or (path.is_file() and b'"op_code"' in path.read_bytes()):  # a journal of Optuna
         raise ConfigError(
             f"studies are kept in a journal file since 0.8, and {storage} is none; give a file "
             f"such as study.jsonl"

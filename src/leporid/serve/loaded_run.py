@@ -136,13 +136,12 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
     say(f"reading the model in {folder}")
     model: Recommender = Recommender.load(folder, mapped=True)
-    n_items = f"{len(model.items):,} items"
     information = _information(path, model, items)
     record = read_object(path / "record.json") if (path / "record.json").is_file() else {}
     if like is not None and like.model.known.digest == model.known.digest:
         neighbours = like.neighbours
     else:
-        say(f"finding the neighbours of {n_items}")
+        say(f"finding the neighbours of {len(model.items):,} items")
         neighbours = ItemNeighbours(model.known)
     some = np.arange(min(_TIMED, len(model.users)), dtype=np.int32)
     members = getattr(model, "members", ())
@@ -156,7 +155,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     popularity = np.bincount(model.known.item, minlength=len(model.items))
     popular = np.argsort(-popularity, kind="stable")
     spelled = [" ".join(title.casefold().split()) for title in titles]
-    say(f"drawing the map of {n_items}")
+    say(f"drawing the map of {len(model.items):,} items")
     layout = item_map(item_vectors(folder, model.known), titles, genres)
     answer = {"ids": ids, "titles": titles, **layout}
     return LoadedRun(

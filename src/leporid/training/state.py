@@ -276,8 +276,7 @@ class Log:
             shown[f"best {config.metric}"] = best
         is_first = row["step"] < config.eval_every
         if config.patience and (is_first or best is not None):
-            # After so many more validations, none of them the best; the first always is.
-            more = config.patience - so_far["stale"] + is_first
+            more = config.patience - so_far["stale"] + is_first  # the first is never stale
             soonest = (row["step"] // config.eval_every + more) * config.eval_every
             shown["can_end_at"] = min(soonest, config.last_step)
         self._progress.advance(self._state.step - self._shown, **shown)
