@@ -79,8 +79,8 @@ def variables() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with every extra that README names."""
-    return made(tmp_path_factory.mktemp("stranger"), "[all]")
+    """An environment with what README and the notebooks name."""
+    return made(tmp_path_factory.mktemp("stranger"), "[all,notebooks]")
 
 
 @pytest.mark.slow
