@@ -75,7 +75,6 @@ def tune(
         lies as far behind its training data as test does; validation lies next to them.
     """
     cls = get(model) if isinstance(model, str) else model
-    expect(split, Split, "tune(model, split)")
     _check(metric, trials, split)
     part: Part = "test" if inner_validation else "valid"
     split = inner_validation_split(split) if inner_validation else split
@@ -141,6 +140,7 @@ def _result(
 
 
 def _check(metric: str, trials: int, split: Split) -> None:
+    expect(split, Split, "tune(model, split)")
     if parse_metric(metric)[0] in ("Popularity", "Gini"):
         raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
     if trials < 1:
