@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from leporid.data import load
@@ -51,7 +53,10 @@ def main() -> None:
     given = _arguments()
     known = {**OUTPUTS, **PAGES, **WORK}
     if given.name is None:
-        print("\n".join(f"{name:15} {what}" for name, what in known.items()))
+        for name, what in known.items():
+            made = tuple(OUTPUTS) if name == "all" else (name,)
+            cost = _cost(paper_specs(made, given.dataset), given.results)
+            print(f"{name:15} {what}{cost and f' ({cost})'}")
     elif given.name == "pack":
         print(f"{given.results}: {PackedResults(given.results).pack()} records packed")
     elif given.name == "run":
@@ -69,6 +74,22 @@ def main() -> None:
         _write(given)
     else:
         raise UnknownNameError("table, figure or page", given.name, known)
+
+
+def _cost(specs: Sequence[ExperimentSpec], results: Path) -> str:
+    """How many runs these are, and how long such runs took for the records of MovieLens-1M."""
+    minutes, machines = 0.0, set[str]()
+    for spec in specs:
+        taken = defaultdict(list)
+        for run in PackedResults(results).records("ml-1m-r3", [spec.name]):
+            taken[run.model, run.init, run.variant].append(run.seconds)
+            machines.add(run.device)
+        alike = (taken[cell.model, cell.init, cell.variant] for cell in spec.cells())
+        minutes += sum(sum(seconds) / len(seconds) for seconds in alike if seconds) / 60
+    count = sum(len(spec.cells()) for spec in specs)
+    runs = f"{count} runs" if count else ""
+    where = " or ".join(sorted(machines, key=str.lower, reverse=True))
+    return f"{runs}, {minutes:.0f} minutes on {where}" if minutes else runs
 
 
 def _grids(given: argparse.Namespace) -> list[ExperimentSpec]:
@@ -95,6 +116,7 @@ def _write(given: argparse.Namespace) -> None:
     if given.name != "report" and not given.render_only:
         options = {"source": given.source, "seeds": tuple(given.seeds), "quick": given.quick, **log}
         if specs := paper_specs(names, given.dataset, **options):
+            print(f"{_cost(specs, given.results)}; those that are there already are not repeated")
             how = {"device": given.device, "retry_failed": given.retry_failed}
             run_grid(specs, PackedResults(given.results), **how)
         if "table2" in names:

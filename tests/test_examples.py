@@ -70,24 +70,29 @@ def test_the_program_compares_both_initialisations_on_a_log(
 )
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
+    run_notebook(path, tmp_path, sys.executable, dict(os.environ))
+
+
+def run_notebook(path: Path, folder: Path, python: str | Path, variables: dict[str, str]) -> None:
+    """The code cells from top to bottom, as `python` runs them."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     assert notebook["nbformat"] == 4
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     code = "\n\n".join("".join(cell["source"]) for cell in cells)
-    environment = {**os.environ, "LEPORID_CACHE": str(tmp_path / "cache")}
+    cache = {"LEPORID_CACHE": str(folder / "cache")}
     if "ml-100k" in code:
         try:
             fetch("ml-100k")
         except DataError as error:
             pytest.skip(f"MovieLens-100K cannot be fetched: {error}")
-        environment = dict(os.environ)
+        cache = {}
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [python, "-c", code],
         capture_output=True,
         text=True,
         check=False,
-        cwd=tmp_path,
-        env={**environment, "TMPDIR": str(tmp_path)},
+        cwd=folder,
+        env={**variables, **cache, "TMPDIR": str(folder)},
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout

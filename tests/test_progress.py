@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import pytest
+from rich.console import Console
 
 import leporid
 from leporid.progress import NullProgress, PlainProgress, RichProgress, make_progress
@@ -35,6 +37,29 @@ def test_a_log_gets_one_line_per_stage_and_one_every_ten_seconds(
         "training: 40 of 100, about 15 s left, 10 s so far, loss 0.5",
         "training: 80 of 100, about 5 s left, 20 s so far, loss 0.5",
     ]
+
+
+def test_a_stage_that_may_end_early_says_between_what(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    progress = PlainProgress(clock=lambda: now)
+    progress.start("training", 600)
+    now = 10.0
+    progress.advance(100, can_end_at=150, loss=0.5)
+    now = 20.0
+    progress.advance(100, can_end_at=600)
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "training: 100 of 600, about 5 to 50 s left, 10 s so far, loss 0.5",
+        "training: 200 of 600, about 40 s left, 20 s so far",
+    ]
+
+
+def test_a_bar_shows_where_its_stage_can_end() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+    progress = RichProgress(console)
+    progress.start("training", 600)
+    progress.advance(100, can_end_at=150)
+    progress.close()
+    assert "can end at 150" in console.file.getvalue()
 
 
 def test_true_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,13 +51,15 @@ def test_no_line_embeds_a_log_that_has_not_been_split() -> None:
         assert re.search(rf"^leporid data split .* -o {line}\b", README, re.MULTILINE), line
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """For the lines of a page: our commands on the path, short trainings, a cache of their own."""
+def environment(folder: Path, python: str | Path = sys.executable) -> dict[str, str]:
+    """For the lines of a page: commands beside `python`, short trainings, a cache of their own."""
     hook = folder / "hook"
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(SHORT, encoding="utf-8")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    modules = os.pathsep.join(filter(None, [str(hook), os.environ.get("PYTHONPATH")]))
+    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
+    # Another environment has a package of its own.
+    own = os.environ.get("PYTHONPATH") if python == sys.executable else None
+    modules = os.pathsep.join(filter(None, [str(hook), own]))
     cache = str(folder / "cache")
     return {**os.environ, "PATH": path, "PYTHONPATH": modules, "LEPORID_CACHE": cache}
 
@@ -79,19 +82,24 @@ def run_lines(text: str, folder: Path, variables: dict[str, str]) -> None:
             run(["bash", "-c", short], line, folder, variables)
 
 
-@pytest.mark.slow
-def test_the_lines_run_in_order_in_a_clean_folder(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    write_log(leporid.synthesize(150, 90, 4000, seed=5), tmp_path / "ratings.csv")
-    variables = environment(tmp_path)
+def follow(folder: Path, python: str | Path = sys.executable) -> None:
+    """Every block of the README, in order, on a small log in a folder of its own."""
+    write_log(leporid.synthesize(150, 90, 4000, seed=5), folder / "ratings.csv")
+    variables = environment(folder, python)
     for language, text in BLOCKS:
         if language == "python":
             # The module of the second block is the reader's.
             code = f"{MODULE}{text}" if "my_module" in text else text
-            run([sys.executable, "-c", code], text, tmp_path, variables)
+            run([str(python), "-c", code], text, folder, variables)
         else:
-            run_lines(text, tmp_path, variables)
-    assert (tmp_path / "recs.parquet").stat().st_size > 0
+            run_lines(text, folder, variables)
+    assert (folder / "recs.parquet").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_the_lines_run_in_order_in_a_clean_folder(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    follow(tmp_path)
 
 
 @pytest.mark.slow
@@ -114,6 +122,7 @@ def test_the_commands_of_a_page_run_in_order(page: str, tmp_path: Path) -> None:
 def serve(line: str, folder: Path, variables: dict[str, str]) -> None:
     """The service of that line says that it serves, and stops when told to."""
     words = [*shlex.split(line, comments=True), "--port", "0"]
+    words[0] = shutil.which(words[0], path=variables["PATH"]) or words[0]
     process = subprocess.Popen(
         words,
         stdout=subprocess.PIPE,

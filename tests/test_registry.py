@@ -24,7 +24,7 @@ def test_without_torch_the_extra_is_named(
     registry: Registry[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtraError, match=r"the model 'neural' .*leporid\[torch\]"):
+    with pytest.raises(MissingExtraError, match=r"the model 'neural' .*pip install .*\[torch\]"):
         registry.get("neural")
 
 

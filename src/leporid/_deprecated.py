@@ -23,6 +23,7 @@ _PACKAGES = {
 }
 OLD_COMMANDS = {"grow": "extend"}
 OLD_OPTIONS = {
+    ("choose", "--only"): "--models",
     ("extend", "--exposure"): "--cold-item-share",
     ("tune", "--rehearse"): "--inner-validation",
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-import importlib
+import importlib.metadata
+import json
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import unquote
 
 
 class LeporidError(Exception):
@@ -36,7 +39,20 @@ class MissingExtraError(LeporidError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra '{extra}': pip install 'leporid[{extra}]'")
+        super().__init__(f"{feature} needs the extra '{extra}': {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """What installs an extra from where this package came from (PEP 610), or from the index."""
+    origin: dict[str, Any] = {}
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        text = importlib.metadata.distribution("leporid").read_text("direct_url.json")
+        origin = json.loads(text or "{}")
+    url, vcs = origin.get("url", ""), origin.get("vcs_info", {}).get("vcs")
+    if origin.get("dir_info", {}).get("editable"):
+        return f"pip install -e '{unquote(url.removeprefix('file://'))}[{extra}]'"
+    address = f"{vcs}+{url}" if vcs else url
+    return f"pip install 'leporid[{extra}]{f' @ {address}' if url else ''}'"
 
 
 def import_extra(package: str, feature: str, extra: str) -> Any:

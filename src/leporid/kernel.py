@@ -19,7 +19,6 @@ _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _S11, _S32 = np.uint64(11), np.uint64(32)
-_LOW32 = np.uint64(0xFFFFFFFF)
 _UNIT = 1.0 / (1 << 53)
 
 _OPTIONS = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}

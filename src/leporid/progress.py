@@ -23,7 +23,8 @@ class ProgressLike:
         """Begin a stage; the previous one is finished."""
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
-        """`steps` units of the current stage are done; `fields` are shown beside the bar."""
+        """`steps` units of the stage are done; `fields` are shown beside the bar, and one of them,
+        `can_end_at`, is a number of units after which the stage may be over early."""
 
     def close(self) -> None:
         """All work is done."""
@@ -92,8 +93,10 @@ class PlainProgress(ProgressLike):
         self._last, seconds = now, now - self._begin
         text = f"{self._stage}: {self._done:,}"
         if self._total:
-            left = seconds * max(self._total - self._done, 0) / max(self._done, 1)
-            text += f" of {self._total:,}, about {left:.0f} s left"
+            ends = sorted({fields.pop("can_end_at", self._total), self._total})
+            each = seconds / max(self._done, 1)
+            left = " to ".join(f"{max(end - self._done, 0) * each:.0f}" for end in ends)
+            text += f" of {self._total:,}, about {left} s left"
         text += f", {seconds:.0f} s so far"
         _say(f"{text}, {_note(fields, ', ')}" if fields else text)
 
@@ -125,4 +128,4 @@ def _say(line: str) -> None:
 
 def _note(fields: dict[str, Any], between: str) -> str:
     short = ((key, f"{v:.4g}" if isinstance(v, float) else v) for key, v in fields.items())
-    return between.join(f"{key} {value}" for key, value in short)
+    return between.join(f"{key.replace('_', ' ')} {value}" for key, value in short)

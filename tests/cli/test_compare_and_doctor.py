@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app
 from leporid.data import write_log
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.errors import ConfigError, DataError, UnknownNameError, install_command
 from leporid.evaluation import Comparison, compare_all
 from leporid.experiments import Results, RunRecord, paired_tests, read_run
 
@@ -158,4 +158,30 @@ def test_doctor_notices_a_broken_kernel_and_a_missing_extra(
     result = runner.invoke(app, ["doctor"], env={"COLUMNS": "160"})
     assert result.exit_code == 1
     assert "FAILED" in result.output
-    assert "leporid[tune]" in result.output
+    assert "missing no_such_module: pip install " in result.output
+
+
+@pytest.mark.parametrize(
+    ("note", "command"),
+    [
+        (None, "pip install 'leporid[tune]'"),
+        ({"url": "file:///a%20b", "dir_info": {}}, "pip install 'leporid[tune] @ file:///a%20b'"),
+        (
+            {"url": "file:///a%20b", "dir_info": {"editable": True}},
+            "pip install -e '/a b[tune]'",
+        ),
+        (
+            {"url": "https://x.example/l.git", "vcs_info": {"vcs": "git"}},
+            "pip install 'leporid[tune] @ git+https://x.example/l.git'",
+        ),
+    ],
+)
+def test_an_extra_is_installed_from_where_the_package_came_from(
+    note: dict[str, object] | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            return json.dumps(note) if note and name == "direct_url.json" else None
+
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed())
+    assert install_command("tune") == command

@@ -110,6 +110,10 @@ def test_an_id_is_printed_as_it_is_typed(tmp_path: Path) -> None:
         assert out.exit_code == 0, out.exception
         assert "12345" in out.stdout
         assert "12,345" not in out.stdout
+    [answer] = ask(folder, "--user", "1", "--include-seen")
+    assert (answer["user"], type(answer["items"][0]["item"])) == (1, int)
+    [answer] = ask(folder, "--similar", "777")
+    assert answer["similar to"] == 777
     alone = runner.invoke(app, ["recommend", str(folder), "--similar", "67890"])
     assert "similar to 67890: no item" in alone.stdout
 

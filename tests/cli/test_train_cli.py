@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ from typer.testing import CliRunner
 
 import leporid
 from leporid.cli.app import app
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.evaluation import Comparison
 from leporid.experiments import RunRecord
 from leporid.models import Recommender
+from leporid.training import loop
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +95,50 @@ def test_a_final_run_keeps_both_models(log: Path, tmp_path: Path, model: str) ->
     refused = call("evaluate", "--data", log, run / "model", fails=True)
     assert isinstance(refused.exception, DataError)
 
-    again = call("train", log, *options)
+    with warnings.catch_warnings(action="ignore", category=LeporidWarning):  # its checkpoint
+        again = call("train", log, *options)
     assert "validated model, fitted on" in again.stdout
     assert not (run / "validated").exists()
     assert "validated model" in call("recommend", run, "--user", "u1").stderr
+
+
+SHORT = ("--model", "bpr", "--no-baselines", "--device", "cpu", "--steps", 6)
+SHORT += ("--set", "eval_every=2", "--set", "dim=4")
+
+
+def test_a_finished_run_is_not_trained_again_to_make_it_final(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[int] = []
+    step = loop.Backward.__call__
+
+    def counted(self: Any, *batch: Any) -> Any:
+        trained.append(1)
+        return step(self, *batch)
+
+    monkeypatch.setattr(loop.Backward, "__call__", counted)
+    call("train", log, *SHORT, "-o", tmp_path / "r")
+    first = RunRecord.read(tmp_path / "r" / "record.json")
+    assert len(trained) == 6
+    trained.clear()
+    call("train", log, *SHORT, "-o", tmp_path / "r", "--final")
+    record = RunRecord.read(tmp_path / "r" / "record.json")
+    assert len(trained) == record.extra["final"]["steps"] <= 6
+    assert record.metrics == first.metrics
+    assert record.seconds > 0.5 * first.seconds  # those of the training, not of reading it
+    trained.clear()
+    with pytest.warns(LeporidWarning, match="holds a checkpoint, which this run replaces"):
+        call("train", log, *SHORT, "--seed", 5, "-o", tmp_path / "r", "--final")
+    record = RunRecord.read(tmp_path / "r" / "record.json")
+    assert len(trained) == 6 + record.extra["final"]["steps"]
+
+
+def test_a_rerun_says_that_it_replaces_a_checkpoint(log: Path, tmp_path: Path) -> None:
+    call("train", log, *SHORT, "-o", tmp_path / "r")
+    folder = re.escape(str(tmp_path / "r" / "checkpoint"))
+    with pytest.warns(LeporidWarning, match=rf"{folder} holds a checkpoint.*--resume"):
+        call("train", log, *SHORT, "-o", tmp_path / "r")
+    call("train", log, *SHORT, "-o", tmp_path / "r", "--resume")
 
 
 def test_a_run_stopped_in_its_final_fit_is_a_run(

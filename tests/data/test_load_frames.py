@@ -12,7 +12,14 @@ import pytest
 from scipy import sparse
 
 from leporid import load
-from leporid.data import IdMap, ItemTable
+from leporid.data import (
+    IdMap,
+    ItemTable,
+    global_time_split,
+    leave_last_out,
+    random_split,
+    temporal_split,
+)
 from leporid.errors import DataError, LeporidWarning
 from tests.data.strategies import external_rows
 
@@ -25,6 +32,21 @@ EXPECTED = [(1, 20, 5), (1, 10, 7), (2, 10, 6)]
 )
 def test_tables_of_every_kind(make: type) -> None:
     assert external_rows(load(make(COLUMNS))) == EXPECTED
+
+
+@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, dict])
+def test_a_split_is_made_of_a_table_as_of_what_is_loaded_from_it(make: type) -> None:
+    for split in (temporal_split, random_split, leave_last_out, global_time_split):
+        assert split(make(COLUMNS)).digest == split(load(COLUMNS)).digest
+
+
+def test_interactions_become_a_frame_that_is_read_again() -> None:
+    data = load({**COLUMNS, "count": [1.0, 2.0, 3.0]}, weight="count")
+    frame = data.to_pandas()
+    assert list(frame.columns) == ["user_id", "item_id", "timestamp", "weight"]
+    assert frame.values.tolist() == [[1, 20, 5, 2.0], [1, 10, 7, 1.0], [2, 10, 6, 3.0]]
+    assert load(frame, weight="weight").digest == data.digest
+    assert list(load({"user": ["a"], "item": ["b"]}).to_pandas().columns) == ["user_id", "item_id"]
 
 
 def test_parquet_file_and_directory(tmp_path: Path) -> None:

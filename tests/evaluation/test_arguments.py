@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, DataError
 from leporid.models.toppop import TopPop
 
 DATA = leporid.synthesize(users=30, items=20, interactions=300, seed=1)
@@ -32,7 +32,15 @@ def test_swapped_arguments_of_evaluate() -> None:
 @pytest.mark.parametrize(
     "split", ["temporal_split", "random_split", "leave_last_out", "global_time_split"]
 )
-def test_a_table_that_was_not_loaded(split: str) -> None:
+def test_what_is_no_log_and_no_table(split: str) -> None:
     wrong: Any = np.zeros((3, 2))
-    with pytest.raises(ConfigError, match=rf"{split}\(data\) .* not ndarray: .*leporid\.load\("):
+    with pytest.raises(DataError, match=r"cannot load a ndarray: give a path, .* a frame, "):
         getattr(leporid.data, split)(wrong)
+
+
+def test_a_log_where_a_split_is_searched() -> None:
+    wrong: Any = DATA
+    with pytest.raises(ConfigError, match=rf"tune\(model, split\) .* not Interactions: {A_SPLIT}"):
+        leporid.tune("toppop", wrong)
+    with pytest.raises(ConfigError, match=rf"inner_validation_split\(split\) .*: {A_SPLIT}"):
+        leporid.inner_validation_split(wrong)

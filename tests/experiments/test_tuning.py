@@ -327,7 +327,7 @@ def test_another_question_is_another_study_of_the_same_file(tmp_path: Path) -> N
 
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(MissingExtraError, match=r"leporid\[tune\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[tune\]"):
         tune("ease", make_split())
 
 

@@ -103,6 +103,20 @@ def test_new_items_get_their_share_of_the_first_ranks(name: str) -> None:
         assert abs(np.isin(top, new).mean() - expected) < 0.2 * expected
 
 
+def test_a_catalogue_of_mostly_new_items_gets_a_tenth_of_the_ranks() -> None:
+    """As after `--core 5`, with the whole catalogue: nobody asked for so many of these items."""
+    model = fitted()
+    ids = [*model.items.ids.to_pylist(), *range(1000, 1000 + 2 * N_ITEMS)]
+    about = {"item_id": ids, "genres": [[f"g{n % 2}", f"s{n % 5}"] for n in range(len(ids))]}
+    with pytest.warns(LeporidWarning, match=r"^67% of the items are cold and get 10% of the ranks"):
+        extended = model.extend(about)
+    users = np.arange(N_USERS, dtype=np.int32)
+    share = np.isin(extended.top_k(users, 10).items, extended.cold_items.items).mean()
+    assert 0.05 < share <= 0.1 + 1 / (10 * N_USERS)  # a rank of rounding
+    asked = model.extend(about, cold_item_share=1.0)
+    assert np.isin(asked.top_k(users, 10).items, asked.cold_items.items).mean() > 0.3
+
+
 def test_a_length_that_is_given_is_taken() -> None:
     model = fitted(steps=60)
     extended = model.extend(table(model.known), length=1.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from functools import partial
@@ -32,6 +33,21 @@ def test_without_a_name_it_lists_everything_it_makes(
     run(monkeypatch)
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == [*command.OUTPUTS, *command.PAGES, *command.WORK]
+
+
+def test_what_takes_long_says_so_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(monkeypatch, "--results", ROOT / "results")
+    lines = capsys.readouterr().out.splitlines()
+    [table3] = [line for line in lines if line.startswith("table3")]
+    assert re.search(r"\(40 runs, \d\d minutes on NVIDIA H200\)$", table3)
+    assert "runs" not in next(line for line in lines if line.startswith("figure1"))
+    monkeypatch.setattr(command, "run_grid", lambda *_, **__: None)
+    monkeypatch.setattr(command, "write_outputs", lambda *_, **__: tmp_path / "report.html")
+    run(monkeypatch, "table3", "--results", tmp_path / "none", "--out", tmp_path)
+    said = "40 runs; those that are there already are not repeated"
+    assert capsys.readouterr().out.splitlines()[0] == said
 
 
 def test_an_unknown_name_is_answered_with_the_closest_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ def test_known_users_get_what_the_model_says(app: Any, model: Recommender) -> No
     answer = post(app, "/recommend", {"users": users, "n": 6}).json()["results"]
     items, scores = model.recommend(users, n=6)
     assert [row["user"] for row in answer] == users
+    typed = post(app, "/recommend", {"users": [str(u) for u in users], "n": 6}).json()["results"]
+    assert typed == answer  # ids are as the log has them, however they were asked for
     assert [ids(row) for row in answer] == items.tolist()
     np.testing.assert_allclose([[i["score"] for i in r["items"]] for r in answer], scores)
 

@@ -148,7 +148,7 @@ def test_events_survive_a_crash_of_postgres_and_the_store_connects_again(postgre
 
 def test_a_missing_driver_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"leporid\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[postgres\]"):
         open_store("postgresql://127.0.0.1:1/none")
 
 

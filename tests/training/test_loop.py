@@ -29,6 +29,7 @@ from leporid.errors import (
 )
 from leporid.initializers import InitialEmbeddings
 from leporid.models.dlr2.model import DLR2
+from leporid.progress import ProgressLike
 from leporid.spectral import Embedding
 from leporid.training import Batch, TrainingConfig, learning_rate, loop
 from leporid.training.config import averaging
@@ -176,6 +177,31 @@ def test_the_best_weights_are_kept_and_training_stops_in_time(
     assert [row["metric"] for row in model.history.rows if "metric" in row] == [
         0.1, 0.4, 0.3, 0.4, 0.2,
     ]  # fmt: skip
+
+
+def test_the_progress_knows_where_patience_can_end_a_run(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int | None] = []
+
+    class Progress(ProgressLike):
+        def advance(self, steps: int = 1, **fields: Any) -> None:
+            told.extend([fields.get("can_end_at")] if fields else [])
+
+    values = iter([0.1, 0.4, 0.3, 0.4, 0.2])
+    monkeypatch.setattr(loop, "_measure", lambda *_: next(values))
+    monkeypatch.setattr(loop, "_LOG_EVERY", 5)
+    model = Dot(dim=4, steps=60, batch_size=8, eval_every=10, patience=3)
+    model.fit(split, device="cpu", progress=Progress())
+    # After 5 steps: the first validation is the best, three more may follow.
+    assert told == [40, 40, 40, 50, 50, 50, 50, 50, 50, 50]
+    told.clear()
+    nothing = split.valid.select(np.zeros(len(split.valid), bool))
+    unvalidated = Split(split.train, nothing, split.test, split.protocol)
+    Dot(dim=4, steps=20, batch_size=8, eval_every=5, patience=1).fit(
+        unvalidated, device="cpu", progress=Progress()
+    )
+    assert set(told) == {None}
 
 
 def test_averaged_weights_are_the_exponential_mean(

@@ -10,7 +10,7 @@ import typer
 from typer import Argument
 
 from leporid.cli.options import Json, print_json, print_table
-from leporid.errors import MissingExtraError
+from leporid.errors import MissingExtraError, install_command
 
 
 def models(
@@ -48,7 +48,7 @@ def doctor(json_output: Json = False) -> None:
             rows = [{"what": key, "value": str(value)} for key, value in report[title].items()]
             print_table(title, rows)
         for row in report["extras"]:
-            advice = f"missing {', '.join(row['missing'])}: pip install 'leporid[{row['extra']}]'"
+            advice = f"missing {', '.join(row['missing'])}: {install_command(row['extra'])}"
             typer.echo(f"extra {row['extra']}: {advice if row['missing'] else 'present'}")
         for row in report["self_tests"]:
             result = "ok" if row["ok"] else f"FAILED: {row['detail']}"

@@ -93,10 +93,12 @@ def recommend(
         if filters != FilterOptions():
             raise ConfigError("--similar takes no filters: leave --only, --exclude out")
         near = _entries(model.similar_items(similar, n), "similarity", titles)
-        _print_lists([{"similar to": similar, "items": near}], "similar to", json_output)
+        asked_item = model.items.external(model.items.index(similar))
+        _print_lists([{"similar to": asked_item, "items": near}], "similar to", json_output)
         return
-    kind, names = ("user", user) if user else ("history", history or [])
-    asked: list[Any] = names if user else [parse_list(text) for text in names]
+    # Ids are shown as the log has them: numbers where all of its users have one.
+    names: list[Any] = history or [model.users.external(model.users.index(u)) for u in user or []]
+    kind, asked = ("user", names) if user else ("history", [parse_list(text) for text in names])
     ranked = (model.recommend if user else model.recommend_history)(asked, n, **settings)
     lists = []
     for name, query, *chosen in zip(names, asked, *ranked, strict=True):
@@ -172,7 +174,7 @@ def extend(
     items: Annotated[Path | None, "Table or vectors of old and new items, by item id."] = None,
     interactions: Annotated[Path | None, "Log with new items or new users."] = None,
     columns: Annotated[str, "Columns of the table, such as title,year:categories [all]."] = "",
-    cold_item_share: Annotated[float, "How often cold items are listed; 1: by their share."] = 1.0,
+    cold_item_share: Annotated[float | None, "How often to list cold items [1: by share]."] = None,
     length: Annotated[float | None, "Of new items' rows, in units of the old ones' median."] = None,
     steps: Annotated[int, "Training steps that move the new rows alone."] = 0,
     json_output: Json = False,

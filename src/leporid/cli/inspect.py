@@ -13,12 +13,8 @@ from leporid.errors import ConfigError
 
 def inspect(
     source: VectorSource,
-    data: Annotated[
-        str | None, "The training log, or a folder of `data split`: for --probe and --after."
-    ] = None,
-    probe: Annotated[
-        bool, "How well the vectors alone predict the validation part of the split --data."
-    ] = False,
+    data: Annotated[str | None, "Log, or `data split` folder: for --probe and --after."] = None,
+    probe: Annotated[bool, "How well the vectors alone predict validation of --data."] = False,
     items: Annotated[str | None, "File with item titles, or a data set's name."] = None,
     item: Annotated[str | None, "Show the nearest neighbours of this item (id or title)."] = None,
     neighbours: Annotated[int, Option("-n", help="How many neighbours.")] = 10,

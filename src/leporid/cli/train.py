@@ -107,11 +107,7 @@ def embed(
     report = {"method": method.method, "settings": initializer.config.to_dict()}
     report |= {"seconds": seconds, "sides": rows, "format": format.format}
     report |= {"part": "train" if protocol else "all", "protocol": protocol}
-    said = (
-        "\nRecBole's models do not read preloaded weights by themselves. After the model is built:"
-    )
-    said += f"\n\n{INITIALIZE_LINES % output}"
-    lines = [said] if format.format == "recbole" else []
+    lines = [f"\n{INITIALIZE_LINES % output}"] if format.format == "recbole" else []
     title = f"{method.method}, {seconds:.2f} s"
     show(json_output, report, (title, table), *lines, files=files)
 
@@ -136,11 +132,7 @@ def _read(
     if (log.protocol, log.split_seed) != (SplitOptions.protocol, SplitOptions.split_seed):
         raise ConfigError("--protocol and --split-seed go with --part train")
     if not quiet:
-        typer.echo(
-            "embedding the whole log: for a model to deploy, not for a benchmark, whose test part "
-            "these vectors would have seen (--part train)",
-            err=True,
-        )
+        typer.echo("embedding the whole log, test too: for a benchmark, --part train", err=True)
     return None if resources.memory else log.load(data, quiet=quiet), None
 
 

@@ -4,6 +4,7 @@ from .datasets import cache_dir as cache_dir
 from .datasets import fetch as fetch
 from .features import ItemFeatures as ItemFeatures
 from .features import item_features as item_features
+from .files import is_split as is_split
 from .id_map import IdMap as IdMap
 from .id_map import read_ids as read_ids
 from .interactions import DatasetStats as DatasetStats
@@ -26,7 +27,6 @@ from .split import cold_items_split as cold_items_split
 from .split import expect as expect
 from .split import global_time_split as global_time_split
 from .split import inner_validation_split as inner_validation_split
-from .split import is_split as is_split
 from .split import leave_last_out as leave_last_out
 from .split import random_split as random_split
 from .split import split_by as split_by

@@ -32,6 +32,8 @@ from leporid.errors import ConfigError, DataError, LeporidError, shortened
 
 LONGEST_ROW = 4 << 20
 """Bytes of a row of text: longer rows are refused, so that memory is bounded."""
+SPLIT_SUMMARY = "split.json"
+"""The file by which the folder of a `Split` is known."""
 _CODECS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 """First bytes to pyarrow's name of the compression."""
 _UNDECODED = re.compile("[\ud800-\udfff]")
@@ -86,6 +88,11 @@ def is_address(source: str | os.PathLike[str]) -> bool:
 def located(source: str | os.PathLike[str]) -> Path:
     """The path; `~nobody`, who has no home, stays as it is written, as in a shell."""
     return Path(os.path.expanduser(source))
+
+
+def is_split(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is a folder that `Split.save` wrote."""
+    return os.path.isfile(located(path) / SPLIT_SUMMARY)
 
 
 @contextmanager

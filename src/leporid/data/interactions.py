@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -266,6 +267,17 @@ class Interactions:
     def sequences(self) -> Sequences:
         """Each user's items in time order (no copy)."""
         return Sequences(self._indptr, self.item, self.weight)
+
+    def to_table(self) -> pa.Table:
+        """The rows by external id: user_id, item_id and, where known, timestamp and weight."""
+        sides = {"user_id": (self.users, self.user), "item_id": (self.items, self.item)}
+        columns = {name: ids.ids.take(pa.array(rows)) for name, (ids, rows) in sides.items()}
+        known = {"timestamp": self.time, "weight": self.weight}
+        return pa.table(columns | {name: c for name, c in known.items() if c is not None})
+
+    def to_pandas(self) -> Any:
+        """`to_table` as a pandas frame, which `leporid.load` reads again."""
+        return self.to_table().to_pandas()
 
     def select(self, rows: NDArray[Any]) -> Interactions:
         """Some of the rows (a mask, or positions in order), sharing the id maps."""

@@ -39,6 +39,7 @@ from leporid.data.files import (
     batches_of,
     in_words,
     is_address,
+    is_split,
     located,
     look,
     reading,
@@ -46,7 +47,6 @@ from leporid.data.files import (
 )
 from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.policies import to_interactions
-from leporid.data.split import is_split
 from leporid.errors import ConfigError, DataError, UnknownNameError, closest
 from leporid.progress import say
 
@@ -360,25 +360,17 @@ def write_log(data: Interactions, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix not in (".parquet", ".csv", ".tsv", ".inter"):
         raise DataError(f"cannot write {path}: use the ending .parquet, .csv, .tsv or .inter")
-    columns = {"user_id": data.users.ids.take(pa.array(data.user))}
-    columns["item_id"] = data.items.ids.take(pa.array(data.item))
-    if data.time is not None:
-        columns["timestamp"] = pa.array(data.time)
-    if data.weight is not None:
-        columns["weight"] = pa.array(data.weight)
-    table, is_inter = pa.table(columns), path.suffix == ".inter"
+    table, is_inter = data.to_table(), path.suffix == ".inter"
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
             pa_parquet.write_table(table, temporary, compression="zstd")
             return path
         kinds = {"user_id": ":token", "item_id": ":token"}
-        names = [name + kinds.get(name, ":float") * is_inter for name in columns]
+        names = [name + kinds.get(name, ":float") * is_inter for name in table.column_names]
         separator = "," if path.suffix == ".csv" else "\t"
-        options = pa_csv.WriteOptions(
-            include_header=False,
-            delimiter=separator,
-            quoting_style="none" if is_inter else "needed",
-        )
+        quotes = "none" if is_inter else "needed"
+        how: dict[str, Any] = {"delimiter": separator, "quoting_style": quotes}
+        options = pa_csv.WriteOptions(include_header=False, **how)
         with open(temporary, "wb") as file:
             # pyarrow would quote the names; programs expect them bare.
             file.write((separator.join(names) + "\n").encode())

@@ -7,7 +7,6 @@ they choose at random, and say so. Any of them can keep some items out of traini
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -28,15 +27,16 @@ from leporid.artifacts import (
     write_json,
     write_manifest,
 )
-from leporid.data.files import located
+from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
+from leporid.data.loading import load
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 Part = Literal["valid", "test"]
 PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
 
-_ARRAYS, _SUMMARY = "split.safetensors", "split.json"
+_ARRAYS, _SUMMARY = "split.safetensors", SPLIT_SUMMARY
 _FORMAT = "leporid-split-2"
 
 
@@ -142,17 +142,11 @@ class Split:
         return {"train": self.train, "valid": self.valid, "test": self.test}
 
 
-def expect(value: Any, kind: type[Split] | type[Interactions], call: str) -> None:
+def expect(value: Any, kind: type[Split], call: str) -> None:
     """Refuse an argument of `call` that is no `kind`, and say how one is made."""
     if not isinstance(value, kind):
-        how = "load(...)" if kind is Interactions else "temporal_split(leporid.load(...))"
         given = f"takes {kind.__name__}, not {type(value).__name__}"
-        raise ConfigError(f"{call} {given}: give it leporid.{how}")
-
-
-def is_split(path: str | Path) -> bool:
-    """Whether `path` is a folder that `Split.save` wrote."""
-    return os.path.isfile(located(path) / _SUMMARY)
+        raise ConfigError(f"{call} {given}: give it leporid.temporal_split(leporid.load(...))")
 
 
 def temporal_split(
@@ -160,11 +154,12 @@ def temporal_split(
 ) -> Split:
     """Per user, in time order: the first `train` share, the next `valid` share, then test.
 
+    `data` is `Interactions`, or what `load` makes them of: a frame, a path, a data set's name.
     The cut points of a user with n interactions are floor(train n) and floor((train + valid) n),
     computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A log without an order
     (`Interactions.has_order`) gives `random_split` with `seed`, and a `LeporidWarning`.
     """
-    expect(data, Interactions, "temporal_split(data)")
+    data = data if isinstance(data, Interactions) else load(data)
     if not data.has_order:
         _warn_no_order(data, f"each user's interactions are split at random (seed {seed})")
         return random_split(data, train, valid, seed)
@@ -178,7 +173,7 @@ def random_split(
 
     The split does not depend on the order of the rows in the file. Its parts have no times.
     """
-    expect(data, Interactions, "random_split(data)")
+    data = data if isinstance(data, Interactions) else load(data)
     name = f"random({train:g}, {valid:g}, seed={seed})"
     return _by_share(_shuffled(data, seed), train, valid, name)
 
@@ -189,7 +184,7 @@ def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
     A user with two interactions has one in train and one in test; a user with one has it in
     train. In a log without an order the two are drawn by `seed`, with a `LeporidWarning`.
     """
-    expect(data, Interactions, "leave_last_out(data)")
+    data = data if isinstance(data, Interactions) else load(data)
     if not data.has_order:
         _warn_no_order(data, f"each user's two held-out interactions are drawn (seed {seed})")
     return _leave_out(data, None if data.has_order else seed)
@@ -209,7 +204,7 @@ def global_time_split(
     interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
     the same time are never separated.
     """
-    expect(data, Interactions, "global_time_split(data)")
+    data = data if isinstance(data, Interactions) else load(data)
     if data.time is None:
         raise DataError(
             "a global time split needs times: name the time column when loading, or order='file' "
@@ -239,6 +234,7 @@ def inner_validation_split(split: Split) -> Split:
     Its test part lies as far behind its training part as the real one does, so settings are chosen
     for that distance without a look at the test. All parts keep the id maps of `split`.
     """
+    expect(split, Split, "inner_validation_split(split)")
     known = split.train_valid
     name, _, numbers = split.protocol.removesuffix(")").partition("(")
     if name == "temporal" and numbers:

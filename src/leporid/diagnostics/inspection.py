@@ -122,11 +122,8 @@ class Inspection:
 
     def tables(self, side: str) -> dict[str, list[dict[str, Any]]]:
         """The tables of one side by their headings."""
-        rows = [
-            {"measure": name, "value": _first_five(value)}
-            for name, value in self.summaries[side].items()
-        ]
-        tables = {side: rows}
+        measured = self.summaries[side].items()
+        tables = {side: [{"measure": name, "value": _first_five(v)} for name, v in measured]}
         if side in self.movements:
             tables[f"{side}: distance from the initialisation"] = self.movements[side].groups
         if side == "items" and self.neighbours:
@@ -169,8 +166,7 @@ def inspect_embeddings(
             if getattr(after, f"{one}_ids") not in (None, ids):
                 raise DataError(f"the {side} of the two embeddings are not the same {side}")
             movements[side] = movement(vectors, getattr(after, side), degrees)
-    near: list[dict[str, Any]] = []
-    ranked: list[tuple[int, float]] = []
+    near, ranked = list[dict[str, Any]](), list[tuple[int, float]]()
     if item is not None:
         ranked = nearest(embeddings.items.vectors, find_item(embeddings, item, titles), neighbours)
     for rank, (other, cosine) in enumerate(ranked, start=1):

@@ -7,6 +7,7 @@ settings, fitted on the same split and evaluated alike, each compared on the sam
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 from leporid import models
 from leporid.data import Split
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, DataError
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate
 from leporid.experiments.record import Meter, RunRecord, write_final, write_record, write_run
 from leporid.experiments.report import write_train_report
@@ -239,6 +240,14 @@ def against_baselines(
     return BaselineCheck(tuple(rows), left_out)
 
 
+def _fit_once(*of: Any, checkpoint: Path, **how: Any) -> Recommender:
+    """`fit`; a run that the folder holds finished, by its checkpoint, is not trained again."""
+    if (checkpoint.parent / "record.json").is_file():
+        with contextlib.suppress(ConfigError, DataError):  # the checkpoint is of another run
+            return fit(*of, checkpoint=checkpoint, **{**how, "resume": True})
+    return fit(*of, checkpoint=checkpoint, **how)
+
+
 def train_to_folder(
     folder: Path,
     model: str,
@@ -268,7 +277,11 @@ def train_to_folder(
     check = None
     try:
         with Meter() as meter:
-            fitted = fit(model, split, init, checkpoint=checkpoint, **spec, **how, **settings)
+            args: dict[str, Any] = {**spec, **how, **settings, "checkpoint": checkpoint}
+            fitted = (_fit_once if final and not resume else fit)(model, split, init, **args)
+        if (history := getattr(fitted, "history", None)) and history.rows:
+            # With those before a checkpoint that the training went on from.
+            meter.seconds = max(meter.seconds, history.rows[-1]["seconds"])
         if first:
             spec |= {"dataset": dataset, "experiment": "train", "init": init}
             _, record, table = record_run(fitted, split, meter, **spec)

@@ -199,10 +199,7 @@ class Run:
 
 
 def write_run(
-    folder: str | Path,
-    model: Recommender,
-    record: RunRecord,
-    outcomes: MetricTable,
+    folder: str | Path, model: Recommender, record: RunRecord, outcomes: MetricTable
 ) -> Path:
     """Write the folder, in one step: model, record and all that belongs to them."""
     folder, history = Path(folder), getattr(model, "history", None)

@@ -12,7 +12,7 @@ from typing import Any
 
 from leporid._deprecated import renamed_arguments
 from leporid.config import canonical_hash
-from leporid.data import Part, Split, inner_validation_split
+from leporid.data import Part, Split, expect, inner_validation_split
 from leporid.errors import ConfigError, DataError, LeporidError, import_extra
 from leporid.evaluation import evaluate, parse_metric
 from leporid.experiments.journal import Event, Journal
@@ -81,7 +81,7 @@ def tune(
     check_space(space or cls.search_space, {f.name for f in fields(cls.config_class)}, cls.name)
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
-    defaults = _complete(cls, fixed)
+    defaults = cls.config_class.from_dict(fixed).to_dict()
     question = {
         "model": cls.name,
         "metric": metric,
@@ -92,16 +92,16 @@ def tune(
         "space": canonical_hash(repr(dict(searched))),
     }
     name = f"{cls.name}-{canonical_hash(question)}"
-    _import_optuna()
+    optuna = import_extra("optuna", "tuning", "tune")
     journal = Journal(_journal_file(storage), question, study=name, forms=_FORMS)
     vectors = cache(lambda dim: initial_embeddings(init, split.train, dim=dim, seed=seed))
 
     def run_trial(number: int, finished: Sequence[Event]) -> None:
         begun = time.monotonic()
-        chosen, params = _ask(searched, defaults, seed, finished, number)
+        chosen, params = _ask(optuna, searched, defaults, seed, finished, number)
         about = {"number": number, "params": params, "settings": {**defaults, **chosen}}
         try:
-            about["settings"] = complete = _complete(cls, {**fixed, **chosen})
+            about["settings"] = complete = cls.config_class.from_dict({**fixed, **chosen}).to_dict()
             own = vectors(complete["dim"]) if cls.takes_initial_vectors else None
             how: dict[str, Any] = {"seed": seed, "device": device or "auto", "progress": False}
             fitted = train(cls, split, own, recipe=None, **how, **fixed | chosen)
@@ -140,6 +140,7 @@ def _result(
 
 
 def _check(metric: str, trials: int, split: Split) -> None:
+    expect(split, Split, "tune(model, split)")
     if parse_metric(metric)[0] in ("Popularity", "Gini"):
         raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
     if trials < 1:
@@ -148,20 +149,13 @@ def _check(metric: str, trials: int, split: Split) -> None:
         raise DataError("the validation part of the split is empty: nothing to tune on")
 
 
-def _complete(cls: type[Recommender], settings: Mapping[str, Any]) -> dict[str, Any]:
-    return cls.config_class.from_dict(settings).to_dict()
-
-
 def _journal_file(storage: str | Path | None) -> Path | None:
     """Refuse what kept studies before 0.8."""
     if storage is None:
         return None
     path = Path(storage)
     old = "://" in str(storage) or path.suffix in {".db", ".sqlite", ".sqlite3"}
-    if path.is_file():
-        with open(path, "rb") as file:
-            old |= b'"op_code"' in file.readline()  # a journal of Optuna
-    if old:
+    if old or (path.is_file() and b'"op_code"' in path.read_bytes()):  # a journal of Optuna
         raise ConfigError(
             f"studies are kept in a journal file since 0.8, and {storage} is none; give a file "
             f"such as study.jsonl"
@@ -198,6 +192,7 @@ def _work(
 
 
 def _ask(
+    optuna: Any,
     space: SearchSpace,
     defaults: Mapping[str, Any],
     seed: int,
@@ -210,7 +205,6 @@ def _ask(
     interrupted study goes on as if it had not been. The first trial has the `defaults`, as far as
     they lie inside the space. Optuna has options by their position, as JSON keeps it.
     """
-    optuna = _import_optuna()
     kinds = optuna.distributions
     space_of: dict[str, Any] = {}
     for name, dim in space.items():
@@ -239,13 +233,9 @@ def _ask(
         )
     if number == 0:
         inside = {n: d for n, d in space.items() if defaults[n] in d and active(d, defaults)}
+        position = {n: d.options.index for n, d in inside.items() if isinstance(d, Choice)}
         study.enqueue_trial(
-            {
-                name: dim.options.index(defaults[name])
-                if isinstance(dim, Choice)
-                else defaults[name]
-                for name, dim in inside.items()
-            }
+            {n: position[n](defaults[n]) if n in position else defaults[n] for n in inside}
         )
     chosen: dict[str, Any] = {}
     # A condition may be about a setting that is not searched.
@@ -260,7 +250,3 @@ def _ask(
             suggest = trial.suggest_int if isinstance(dim, Int) else trial.suggest_float
             chosen[name] = suggest(name, dim.low, dim.high, log=dim.log)
     return chosen, trial.params
-
-
-def _import_optuna() -> Any:
-    return import_extra("optuna", "tuning", "tune")

@@ -52,6 +52,7 @@ preload_weight:
 """RecBole then gives the vectors, in its own row order, by `dataset.get_preload_weight("uid")`
 and `("iid")`; its models do not read them by themselves, `leporid.initialize` puts them in."""
 INITIALIZE_LINES = """\
+import leporid  # RecBole's models read no preloaded weights: run this once the model is built
 tokens = dataset.field2id_token
 ids = {"users": [None, *tokens["user_id"][1:]], "items": [None, *tokens["item_id"][1:]]}
 tables = {"users": "user_embedding", "items": "item_embedding"}

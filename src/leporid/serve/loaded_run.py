@@ -18,6 +18,7 @@ from leporid.artifacts import read_object
 from leporid.data import ItemInfo, titles_of
 from leporid.errors import DataError, UnknownIdError
 from leporid.models import ItemNeighbours, Recommender, find_model, fit_sentence
+from leporid.progress import say
 from leporid.serve.item_map import item_map, item_vectors
 from leporid.threads import choose_torch_threads
 
@@ -137,12 +138,14 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     folder = find_model(path)
     if folder is None:
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
+    say(f"reading the model in {folder}")
     model: Recommender = Recommender.load(folder, mapped=True)
     information = _information([path, *([like.path] if like else [])], model, items)
     record = read_object(path / "record.json") if (path / "record.json").is_file() else {}
     if like is not None and like.model.known.digest == model.known.digest:
         neighbours = like.neighbours
     else:
+        say(f"finding the neighbours of {len(model.items):,} items")
         neighbours = ItemNeighbours(model.known)
     some = np.arange(min(_TIMED, len(model.users)), dtype=np.int32)
     members = getattr(model, "members", ())
@@ -156,6 +159,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     popularity = np.bincount(model.known.item, minlength=len(model.items))
     popular = np.argsort(-popularity, kind="stable")
     spelled = [" ".join(title.casefold().split()) for title in titles]
+    say(f"drawing the map of {len(model.items):,} items")
     layout = item_map(item_vectors(folder, model.known), titles, genres)
     hosts = {"/".join(i.picture.split("/")[:3]) for i in information if i.picture[:4] == "http"}
     return LoadedRun(

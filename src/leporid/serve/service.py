@@ -110,7 +110,8 @@ class UserQuery:
                     {"id": run.ids[i], "title": run.shown[i].title, "similarity": similarity}
                     for i, similarity in because
                 ]
-        about = {"user": self.asked, "folded_in": folded_in, "new_events": self.n_events}
+        asked = self.asked if self.known is None else run.model.users.external(self.known)
+        about = {"user": asked, "folded_in": folded_in, "new_events": self.n_events}
         return {**about, "unknown": self.unknown, "items": best}
 
 

@@ -14,6 +14,7 @@ from .sampler import Sampler as Sampler
 from .sampler import Sampling as Sampling
 from .sampler import TrainingData as TrainingData
 from .sampler import recent_items as recent_items
+from .state import FILE_NAME as FILE_NAME
 from .state import Callback as Callback
 from .state import StopWhen as StopWhen
 from .state import TrainingHistory as TrainingHistory

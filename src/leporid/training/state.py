@@ -270,8 +270,14 @@ class Log:
             "seconds": self._before + now - self._begin,
         }
         shown = {"loss": row["loss"], "examples/s": round(row["examples_per_second"])}
-        if (best := self._state.progress["best_metric"]) is not None:
-            shown[f"best {self._config.metric}"] = best
+        config, so_far = self._config, self._state.progress
+        if (best := so_far["best_metric"]) is not None:
+            shown[f"best {config.metric}"] = best
+        is_first = row["step"] < config.eval_every
+        if config.patience and (is_first or best is not None):
+            more = config.patience - so_far["stale"] + is_first  # the first is never stale
+            soonest = (row["step"] // config.eval_every + more) * config.eval_every
+            shown["can_end_at"] = min(soonest, config.last_step)
         self._progress.advance(self._state.step - self._shown, **shown)
         self._losses, self._examples, self._mark = [], 0, now
         self._shown = self._state.step

@@ -31,6 +31,8 @@ _USER_NEIGHBOURS, _ITEM_NEIGHBOURS = 50, 100
 """Neighbours by shared users of a new item, and neighbours by shared items of a new user."""
 _CONTENT_NEIGHBOURS = 5
 """Neighbours by content of a new item."""
+_MOST_UNASKED = 0.1
+"""Share of the ranks that cold items get unasked: of more, nobody measured what it costs."""
 _MIN_INTERACTIONS = 10
 """Of an item, from which on content no longer counts."""
 
@@ -61,7 +63,7 @@ def extended(
     interactions: Any,
     columns: tuple[str, ...],
     length: float | None,
-    share: float,
+    share: float | None,
     steps: int,
     progress: ProgressLike,
 ) -> Any:
@@ -94,7 +96,13 @@ def extended(
         cold = np.union1d(cold, earlier.items.cpu().numpy())
         content = content if tables else earlier.content.cpu().numpy()
     weight = np.maximum(0, 1 - extension.counts[cold] / _MIN_INTERACTIONS)
-    new.cold_items = fit_cold_items(new, cold, content, weight, share=share * len(cold) / n_items)
+    ranks = (1.0 if share is None else share) * len(cold) / n_items
+    if share is None and ranks > _MOST_UNASKED:
+        text = f"{ranks:.0%} of the items are cold and get {_MOST_UNASKED:.0%} of the ranks: "
+        advice = "cold_item_share=1 (--cold-item-share 1) gives them their share"
+        warnings.warn(text + advice, LeporidWarning, stacklevel=3)
+        ranks = _MOST_UNASKED
+    new.cold_items = fit_cold_items(new, cold, content, weight, share=ranks)
     return new
 
 

@@ -354,7 +354,7 @@ class NeuralRecommender(Recommender):
         *,
         columns: tuple[str, ...] = (),
         length: float | None = None,
-        cold_item_share: float = 1.0,
+        cold_item_share: float | None = None,
         steps: int = 0,
         progress: bool | ProgressLike | None = None,
     ) -> Self:
@@ -368,7 +368,8 @@ class NeuralRecommender(Recommender):
         interactions : a log (`leporid.load`) or `Interactions` with new items or new users
         columns : of the table, as for the initialiser `content`
         cold_item_share : how often cold items appear in the first ten ranks of known users, in
-            units of their share of all items (at most half of the ranks in all)
+            units of their share of all items, at most half of the ranks in all; None is 1, at
+            most a tenth of the ranks
         length : of the new items' rows, in units of the median of the old ones: their scores are
             then the network's own, and `cold_item_share` is not looked at
         steps : of training, by which only the new rows move, on the histories that hold them

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,9 +15,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from leporid import training
 from leporid.artifacts import atomic_path
 from leporid.data import Split, expect
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
 from leporid.models.shared.lists import Ids, frame_schema
@@ -103,6 +105,10 @@ def train(
             vectors = {"cache": False, "dim": config.dim, "seed": seed, **(init_settings or {})}
             how["init"] = initial_embeddings(init, split.train, progress=reporter, **vectors)
             how |= {"device": device, "checkpoint": checkpoint, "resume": resume}
+            if checkpoint and not resume and (Path(checkpoint) / training.FILE_NAME).is_file():
+                lost = f"{checkpoint} holds a checkpoint, which this run replaces: "
+                text = f"{lost}--resume (resume=True in Python) would go on from it"
+                warnings.warn(text, LeporidWarning, stacklevel=2)
             how["callbacks"] = callbacks
         model.fit(split, seed=seed, **how)
         if not final:
