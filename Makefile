@@ -38,7 +38,7 @@ $(VENV)/.demo-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 env: $(VENV)/.ready
 
 demo: $(VENV)/.demo-ready
-	$(BIN)/leporid demo --output demo
+	$(BIN)/python -m examples.demo --output demo
 
 # Tests come in random order, whose seed is printed, on two processes.
 test: env

@@ -23,7 +23,7 @@ def run(folder: str = ".") -> None:
     import torch
 
     import leporid
-    from leporid.demo import two_towers
+    from examples.demo.stages import two_towers
     from leporid.progress import NullProgress
 
     torch.set_num_threads(1)

@@ -3,7 +3,7 @@
 `python -m docs.make_screenshots FOLDER [--images DIR] [--dark]`, part of `make pictures`; needs
 Chromium, Playwright and Pillow. FOLDER is kept: what is in it already is not computed again.
 
-    leporid demo -o FOLDER/demo        demo, and `train`: the report of its default model
+    python -m examples.demo -o FOLDER/demo   demo, and `train`: the report of its default model
     leporid choose ... -o FOLDER/choose
 """
 
@@ -29,9 +29,9 @@ COLOURS = 256
 
 def make_runs(folder: Path) -> None:
     """The demonstration and a search, where they are not there yet."""
-    for name, words in (("demo", ("demo",)), ("choose", CHOOSE)):
+    for name, words in (("demo", ("examples.demo",)), ("choose", ("leporid", *CHOOSE))):
         if not (folder / name / "report.html").is_file():
-            command = [sys.executable, "-m", "leporid", *words, "-o", str(folder / name)]
+            command = [sys.executable, "-m", *words, "-o", str(folder / name)]
             subprocess.run(command, check=True)
 
 

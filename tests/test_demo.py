@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
+from examples.demo import stages
+from examples.demo.__main__ import app, program_name
+from examples.demo.page import headline, sentences
+from examples.demo.stages import DemoResult
 from leporid import Recommender, synthesize
-from leporid.cli.app import app
-from leporid.cli.demo import program_name
 from leporid.data import write_log
-from leporid.demo import DemoResult, headline, sentences
 from leporid.errors import DataError
 from leporid.evaluation import Comparison
 from leporid.experiments import RunRecord
@@ -37,7 +38,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(log: Path) -> str:
-    arguments = ["demo", "--data", log, "--core", 5, "--steps", 4, "-o", log.parent / "out"]
+    arguments = ["--data", log, "--core", 5, "--steps", 4, "-o", log.parent / "out"]
     env = {"LEPORID_PROGRESS": "on"}
     result = runner.invoke(app, list(map(str, arguments)), catch_exceptions=False, env=env)
     assert result.exit_code == 0
@@ -130,8 +131,6 @@ def test_the_sentences_follow_from_the_numbers() -> None:
 def test_without_a_network_the_data_are_synthetic_and_it_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from leporid.demo import stages
-
     def unreachable(name: str, progress: object = None) -> None:
         raise DataError("no route to host")
 
@@ -146,7 +145,7 @@ def test_a_failure_is_not_exit_code_zero(tmp_path: Path) -> None:
     empty = tmp_path / "empty.csv"
     empty.write_text("user,item,timestamp\n")
     done = subprocess.run(
-        [sys.executable, "-m", "leporid", "demo", "--data", str(empty), "-o", str(tmp_path / "o")],
+        [sys.executable, "-m", "examples.demo", "--data", str(empty), "-o", str(tmp_path / "o")],
         capture_output=True,
         text=True,
         check=False,
@@ -181,8 +180,8 @@ def test_without_torch_there_is_one_sentence_before_anything_is_done(tmp_path: P
         "        if name.partition('.')[0] == 'torch':\n"
         "            raise ModuleNotFoundError(f'no {name}', name=name)\n"
         "sys.meta_path.insert(0, Hidden())\n"
-        f"sys.argv = ['leporid', 'demo', '-o', {str(tmp_path)!r}]\n"
-        "from leporid.cli import main\nmain()"
+        f"sys.argv = ['demo', '-o', {str(tmp_path)!r}]\n"
+        "from examples.demo.__main__ import app, run\nrun(app, 'demo')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -5,7 +5,7 @@ use them, and the evaluation that says whether it helped.
 
 Public names are listed in `__init__.pyi` and loaded on first use, so `import leporid` stays light.
 The packages, bottom to top: data, graph, distributed, spectral, initializers, evaluation, training,
-models, experiments, selection, then interop, serve and diagnostics, demo, cli. ARCHITECTURE.md
+models, experiments, selection, then interop, serve and diagnostics, cli. ARCHITECTURE.md
 follows one interaction through them.
 """
 

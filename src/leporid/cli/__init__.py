@@ -5,7 +5,6 @@ options      Options that several commands share; tables and JSON that they prin
 catalogue    `leporid models`, `initializers`, `doctor`: what there is, and what is installed
 choose       `leporid choose`: the best model and initialisation for a log within a time budget
 data         `leporid data`: describe a log, split it, fetch one, make one
-demo         `leporid demo`: LEPORID against random initial embeddings, in a few minutes
 deploy       `leporid recommend`, `extend`, `export`, `serve`: what a trained model is for
 experiments  `leporid evaluate`, `compare`, `tune`, `run`: held-out data, best settings, grids
 inspect      `leporid inspect`: measures of embeddings, and how training changed them

@@ -59,7 +59,7 @@ app = typer.Typer(
 )
 
 COMMANDS = {
-    **{name: name for name in ("demo", "data", "train", "choose", "inspect")},
+    **{name: name for name in ("data", "train", "choose", "inspect")},
     "embed": "train",
     **dict.fromkeys(("evaluate", "compare", "tune", "run"), "experiments"),
     **dict.fromkeys(("recommend", "extend", "export", "serve"), "deploy"),
@@ -74,14 +74,18 @@ for _name, _file in COMMANDS.items():
     else:
         app.command(_name)(as_command(getattr(_module, _name)))
 
-MOVED = ("reproduce", "leaderboard")
-"""These only say where they are now."""
+MOVED = {
+    "demo": "make demo",
+    **dict.fromkeys(("reproduce", "leaderboard"), "python -m reproduction"),
+}
+"""These only say what to run instead."""
 
 
 def _moved(context: typer.Context) -> None:
-    """Moved out of the package: `python -m reproduction` in a clone of the repository."""
-    name = f"`leporid {context.info_name}` has moved out of the package"
-    typer.echo(f"{name}: run `python -m reproduction` in a clone of the repository", err=True)
+    """Moved out of the package: run what it names in a clone of the repository."""
+    name = str(context.info_name)
+    where = f"run `{MOVED[name]}` in a clone of the repository"
+    typer.echo(f"`leporid {name}` has moved out of the package: {where}", err=True)
     raise typer.Exit(2)
 
 
@@ -107,7 +111,7 @@ def _root(
         os.environ["LEPORID_DEBUG"] = "1"
 
 
-def run() -> None:
+def run(commands: typer.Typer = app, name: str = "leporid") -> None:
     """Run the command line; an error is one sentence on stderr and an exit code.
 
     1: an error with a message of ours (or a bug, in one line); 2: a misspelt command;
@@ -121,7 +125,7 @@ def run() -> None:
     warnings.showwarning = _one_line_warning
     try:
         # Not `app()`: it would put typer's own hook for uncaught errors in place of ours.
-        typer.main.get_command(app)(prog_name="leporid")
+        typer.main.get_command(commands)(prog_name=name)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None

@@ -237,7 +237,7 @@ def train(
     arguments = training.arguments()
     from leporid.experiments import train_to_folder
 
-    trained = train_to_folder(
+    run, check = train_to_folder(
         output,
         split=log.split(data, quiet=json_output),
         dataset=dataset or Path(data).stem,
@@ -245,9 +245,6 @@ def train(
         progress=not json_output,
         **arguments,
     )
-    if trained is None:
-        return
-    run, check = trained
     if json_output:
         print_json(run.record.to_dict())
         return

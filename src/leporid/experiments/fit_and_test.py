@@ -8,7 +8,6 @@ settings, fitted on the same split and evaluated alike, each compared on the sam
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -263,14 +262,12 @@ def train_to_folder(
     resume: bool = False,
     progress: bool | ProgressLike | None = None,
     **settings: Any,
-) -> tuple[FittedRun, BaselineCheck | None] | None:
+) -> tuple[FittedRun, BaselineCheck | None]:
     """Fit and test a model, compare it with baselines, and keep everything in a run folder.
 
-    `settings` are `settings` and `init_settings` of `fit`. Of several processes (torchrun) all
-    train, the first one tests and writes; the others get None. The model that comes back is the
+    `settings` are `settings` and `init_settings` of `fit`. The model that comes back is the
     final one where `final` asks for it.
     """
-    first = not int(os.environ.get("RANK", "0"))
     reporter, checkpoint = make_progress(progress), folder / "checkpoint"
     spec: dict[str, Any] = {"seed": seed, "recipe": recipe}
     how: dict[str, Any] = {"progress": reporter, "device": device, "resume": resume}
@@ -282,13 +279,12 @@ def train_to_folder(
         if (history := getattr(fitted, "history", None)) and history.rows:
             # With those before a checkpoint that the training went on from.
             meter.seconds = max(meter.seconds, history.rows[-1]["seconds"])
-        if first:
-            spec |= {"dataset": dataset, "experiment": "train", "init": init}
-            _, record, table = record_run(fitted, split, meter, **spec)
-            write_run(folder, fitted, record, table)
-            if baselines:
-                check = against_baselines(table, split, fitted=fitted, progress=reporter)
-                record = write_record(folder, record, baselines=check.to_dict())
+        spec |= {"dataset": dataset, "experiment": "train", "init": init}
+        _, record, table = record_run(fitted, split, meter, **spec)
+        write_run(folder, fitted, record, table)
+        if baselines:
+            check = against_baselines(table, split, fitted=fitted, progress=reporter)
+            record = write_record(folder, record, baselines=check.to_dict())
         deployed = fitted
         if final:
             if fitted.takes_initial_vectors:
@@ -297,11 +293,9 @@ def train_to_folder(
                 how = {"progress": reporter}
             with Meter() as meter:
                 deployed = fitted.refit(split, **how)
-            if first:
-                record = write_final(folder, deployed, fitted, record, meter.seconds)
-        if first:
-            write_train_report(folder, fitted, deployed, record, table)
+            record = write_final(folder, deployed, fitted, record, meter.seconds)
+        write_train_report(folder, fitted, deployed, record, table)
     finally:
         if reporter is not progress:
             reporter.close()
-    return (FittedRun(deployed, record, table), check) if first else None
+    return FittedRun(deployed, record, table), check

@@ -1,4 +1,4 @@
-"""The five parts of `leporid demo`, in the order they run."""
+"""The five parts of the demonstration, in the order they run."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def two_towers(
     """
     import torch
 
-    from leporid.demo.two_tower import TwoTower, train
+    from examples.two_tower import TwoTower, train
     from leporid.interop import initialize
 
     users, items = (torch.from_numpy(s).long() for s in (split.train.user, split.train.item))

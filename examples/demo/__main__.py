@@ -1,4 +1,4 @@
-"""`leporid demo`: what initial embeddings do, on real films, in three minutes."""
+"""`make demo`: what initial embeddings do, on real films, in three minutes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from leporid.cli.options import Json, Seed, print_json, print_table
+from leporid.cli.app import run
+from leporid.cli.options import Json, Seed, as_command, print_json, print_table
 from leporid.progress import make_progress
 
 
@@ -28,7 +29,8 @@ def demo(
     Writes an HTML report and keeps the runs, so that `leporid compare`, `recommend` and `serve`
     have something to work on. About three minutes on two cores.
     """
-    from leporid.demo import headline, run_demo, sentences, write_page
+    from examples.demo.page import headline, sentences, write_page
+    from examples.demo.stages import run_demo
 
     progress = make_progress(not json_output)
     try:
@@ -59,3 +61,10 @@ def demo(
 def program_name() -> str:
     """What to type to run this program again."""
     return "leporid" if shutil.which("leporid") else f"{shlex.quote(sys.executable)} -m leporid"
+
+
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command()(as_command(demo))
+
+if __name__ == "__main__":
+    run(app, "python -m examples.demo")

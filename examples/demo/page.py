@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
-from leporid.demo.stages import METRIC, DemoResult
+from examples.demo.stages import METRIC, DemoResult
 from leporid.experiments import hits_html, hits_in_words
 from leporid.html import Series, chart_html, rows_html, write_report
 
