@@ -85,6 +85,7 @@ def split(
         raise UnknownNameError("format", format, ["recbole"])
     data = _load(source, log, json_output)
     parts = split_by(data, log.protocol, train=train, valid=valid, seed=log.split_seed)
+    parts = parts.including_seen(log.include_seen)
     parts.save(output)
     files = [] if format is None else write_benchmark(parts, output, name)
     summary: dict[str, Any] = {"output": str(output), "protocol": parts.protocol}
@@ -149,5 +150,5 @@ def import_events(
     from leporid.serve import merged_log
 
     before = None if source is None else _load(source, log, json_output)
-    data = merged_log(store, before, log.duplicates)  # type: ignore[arg-type]
+    data = merged_log(store, before, log.duplicates or "first")  # type: ignore[arg-type]
     _write(data, output, json_output)

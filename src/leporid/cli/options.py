@@ -13,7 +13,7 @@ import inspect
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -66,7 +66,7 @@ class LogOptions:
     rating: Annotated[str | None, "Rating column; else found by name."] = None
     min_rating: Annotated[float | None, "Keep rows with at least this rating; else all."] = None
     weight: Annotated[str | None, "Column of row weights; else all the same."] = None
-    duplicates: Annotated[str, "Of a pair that occurs again keep the first, sum or all."] = "first"
+    duplicates: Annotated[str | None, "Of a pair that occurs again keep first, sum, all."] = None
     separator: Annotated[str | None, "Between the fields of a text file; else found."] = None
     header: Annotated[bool | None, "First line holds names; else found."] = None
     encoding: Annotated[str, "Of a text file."] = "utf-8"
@@ -78,6 +78,7 @@ class LogOptions:
 
         options = {field.name: getattr(self, field.name) for field in fields(LogOptions)}
         core = options.pop("core")
+        options["duplicates"] = self.duplicates or "first"
         if self.separator in ("tab", "\\t"):
             options["separator"] = "\t"
         data = load(source, progress=False, **options)
@@ -100,21 +101,29 @@ class SplitOptions(LogOptions):
 
     protocol: Annotated[str, "temporal, leave-last-out, global-time or random."] = "temporal"
     split_seed: Annotated[int, "Seed of a random split (also of a log without times)."] = 0
+    include_seen: Annotated[bool | None, "Lists may show what a user already has."] = None
+
+    def load(self, source: str, *, quiet: bool = False) -> Interactions:
+        """As above; where lists may show an item again, repeats are kept."""
+        repeats = self.duplicates or ("all" if self.include_seen else "first")
+        return super(SplitOptions, replace(self, duplicates=repeats)).load(source, quiet=quiet)
 
     def split(self, source: str, *, quiet: bool = False) -> Split:
         """Read and cut the log, or read a split as it was saved."""
         from leporid.data import Split, is_split, split_by
 
         if not is_split(source):
-            data = self.load(source, quiet=quiet)
-            return split_by(data, self.protocol, seed=self.split_seed)
+            parts = split_by(self.load(source, quiet=quiet), self.protocol, seed=self.split_seed)
+            return parts.including_seen(self.include_seen)
         changed = [
-            field.name for field in fields(self) if getattr(self, field.name) != field.default
+            field.name
+            for field in fields(self)
+            if field.name != "include_seen" and getattr(self, field.name) != field.default
         ]
         if changed:
             names = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
             raise ConfigError(f"{source} is a split, already filtered and cut: leave out {names}")
-        split = Split.load(source)
+        split = Split.load(source).including_seen(self.include_seen)
         if not quiet:
             sizes = ", ".join(f"{len(getattr(split, p)):,} {p}" for p in ("train", "valid", "test"))
             typer.echo(f"{source}: a split by {split.protocol}: {sizes}", err=True)

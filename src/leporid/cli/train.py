@@ -133,8 +133,10 @@ def _read(
         if not quiet:
             typer.echo(f"embedding the training part of {split.protocol}", err=True)
         return split.train, split.protocol
-    if (log.protocol, log.split_seed) != (SplitOptions.protocol, SplitOptions.split_seed):
-        raise ConfigError("--protocol and --split-seed go with --part train")
+    usual = SplitOptions()
+    for name in ("protocol", "split_seed", "include_seen"):
+        if getattr(log, name) != getattr(usual, name):
+            raise ConfigError("--protocol, --split-seed and --include-seen go with --part train")
     if not quiet:
         typer.echo(
             "embedding the whole log: for a model to deploy, not for a benchmark, whose test part "
@@ -184,7 +186,8 @@ def _out_of_core(
     for option, value in others.items():
         if value is not None:
             raise ConfigError(f"--memory and --{option} do not go together: leave one out")
-    for key in ("protocol", "split_seed"):  # refused before: they go with --part train
+    # Refused before: they go with --part train.
+    for key in ("protocol", "split_seed", "include_seen"):
         del options[key]
     with suppress(OSError):  # what it needs meanwhile cannot be written then either
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -226,6 +226,17 @@ class Interactions:
         return bool(2 * constant <= len(several))
 
     @cached_property
+    def ticks_per_day(self) -> int | None:
+        """How many units of `time` a day has; None without times, or where nothing tells the unit.
+
+        The newest time tells it: as seconds, milli-, micro- or nanoseconds since 1970, only one of
+        them lies in the years 1990 to 2100.
+        """
+        newest = 0 if self.time is None or not len(self) else int(self.time.max())
+        days = (86_400 * 1000**power for power in range(4))
+        return next((n for n in days if 20 * 365 < newest / n < 130 * 366), None)
+
+    @cached_property
     def _indptr(self) -> NDArray[np.int64]:
         counts = np.bincount(self.user, minlength=self.n_users)
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

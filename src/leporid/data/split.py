@@ -35,6 +35,8 @@ from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameEr
 
 Part = Literal["valid", "test"]
 PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
+RARE_REPEATS = 0.01
+"""Below this share of the interactions, showing items again costs more than it finds."""
 
 _ARRAYS, _SUMMARY = "split.safetensors", "split.json"
 _FORMAT = "leporid-split-2"
@@ -49,6 +51,8 @@ class Split:
     test: Interactions
     protocol: str
     """How it was made: 'temporal(0.7, 0.1)', 'random(0.7, 0.1, seed=0)'."""
+    include_seen: bool = False
+    """Whether lists may show items that the user already has, so that repeats are targets too."""
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name} {len(part):,}" for name, part in self._parts().items())
@@ -90,8 +94,26 @@ class Split:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the three parts."""
-        return "-".join(p.digest[:8] for p in (self.train, self.valid, self.test))
+        """A hash of the three parts, and of whether repeats are targets."""
+        parts = [part.digest[:8] for part in self._parts().values()]
+        return "-".join([*parts, *(["seen"] if self.include_seen else [])])
+
+    def including_seen(self, include_seen: bool | None = True) -> Split:
+        """The same parts with `include_seen`, None for as it is; warns where repeats are rare."""
+        if include_seen is None or include_seen == self.include_seen:
+            return self
+        if include_seen:
+            whole = Interactions.joined(*self._parts().values())
+            whole = whole.select(np.argsort(whole.user, kind="stable"))
+            if whole.repeats < RARE_REPEATS * len(whole):
+                warnings.warn(
+                    f"repeats are rare, {whole.repeats:,} of {len(whole):,} interactions, and "
+                    f"lists may show items that users already have: leave out include_seen "
+                    f"(--include-seen), or load the log with duplicates='all' (--duplicates all)",
+                    LeporidWarning,
+                    stacklevel=3,
+                )
+        return replace(self, include_seen=include_seen)
 
     def save(self, path: str | Path) -> Path:
         """Write the directory `path`: `split.safetensors` (arrays) and `split.json` (the rest).
@@ -104,6 +126,7 @@ class Split:
         summary = {
             "format": _FORMAT,
             "protocol": self.protocol,
+            "include_seen": self.include_seen,
             "digest": self.digest,
             "users": self.n_users,
             "items": self.n_items,
@@ -136,7 +159,8 @@ class Split:
             parts = {name: Interactions.from_stored(arrays, name, users, items) for name in names}
         except DataError as error:
             raise DataError(f"{folder / _ARRAYS} is damaged: {error}; save it again") from None
-        return cls(**parts, protocol=str(summary.get("protocol")))
+        seen = summary.get("include_seen") is True
+        return cls(**parts, protocol=str(summary.get("protocol")), include_seen=seen)
 
     def _parts(self) -> dict[str, Interactions]:
         return {"train": self.train, "valid": self.valid, "test": self.test}
@@ -239,6 +263,10 @@ def inner_validation_split(split: Split) -> Split:
     Its test part lies as far behind its training part as the real one does, so settings are chosen
     for that distance without a look at the test. All parts keep the id maps of `split`.
     """
+    return replace(_inner(split), include_seen=split.include_seen)
+
+
+def _inner(split: Split) -> Split:
     known = split.train_valid
     name, _, numbers = split.protocol.removesuffix(")").partition("(")
     if name == "temporal" and numbers:

@@ -140,7 +140,7 @@ def evaluate(
     batch_size: int | None = None,
     progress: bool | ProgressLike | None = None,
     metrics: Sequence[str] | None = None,
-    exclude_seen: bool = True,
+    exclude_seen: bool | None = None,
 ) -> MetricTable:
     """Rank every candidate for every user with items in `part`, and compare.
 
@@ -164,12 +164,16 @@ def evaluate(
     progress : True for a bar on the terminal
     metrics : names without cut-off ('HR', 'F1'), all by default
     exclude_seen : False makes every item a candidate, and lets all held-out items count; for logs
-        whose repeated events were kept (`load(..., duplicates="all")`)
+        whose repeated events were kept (`load(..., duplicates="all")`). None does as the split says
+        (`Split.include_seen`), or the model, where it was fitted for such lists
     """
     expect(split, Split, "evaluate(model, split)")
     if part not in ("valid", "test"):
         raise UnknownNameError("part", str(part), ["valid", "test"])
     cuts, families = _asked(at, FAMILIES if metrics is None else metrics)
+    if exclude_seen is None:
+        fitted = getattr(model, "fitting", None)
+        exclude_seen = not (split.include_seen or getattr(fitted, "include_seen", False))
     known = split.known(part).sequences()
     held_out, repeated = _items_to_find(split.part(part), part, known if exclude_seen else None)
     users, n = np.unique(held_out.user), cuts[-1]

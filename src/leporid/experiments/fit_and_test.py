@@ -1,8 +1,9 @@
 """`fit_and_test`: fit a model, test it once, record it. Every caller that makes a record ends here.
 
 The command line, the cells of a grid, `choose` and the demonstration share it. `train_to_folder`
-also compares with baselines (`against_baselines`): TopPop, ItemKNN and EASE with their default
-settings, fitted on the same split and evaluated alike, each compared on the same users.
+also compares with baselines (`against_baselines`): TopPop, ItemKNN and EASE (and Frequency, where
+lists may show known items) with their default settings, fitted on the same split and evaluated
+alike, each compared on the same users.
 """
 
 from __future__ import annotations
@@ -111,6 +112,8 @@ def record_run(
         "cold_users": test.cold,
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
     }
+    if split.include_seen:
+        facts["include_seen"] = True
     if test.repeated:
         facts["repeated_items"] = test.repeated
     if test.cold:
@@ -212,7 +215,8 @@ def against_baselines(
     own = fitted.name if fitted is not None else "the model"
     reporter = make_progress(progress)
     rows, left_out = [], ""
-    for model in (models.get(name)() for name in BASELINES):
+    names = (*BASELINES, *(["frequency"] if split.include_seen else []))
+    for model in (models.get(name)() for name in names):
         if model.name == "ease" and split.n_items > MAX_EASE_ITEMS:
             left_out = f"EASE is left out: {split.n_items:,} items are more than {MAX_EASE_ITEMS:,}"
             continue

@@ -58,6 +58,7 @@ def tune(
     device: str | None = None,
     progress: bool | ProgressLike | None = None,
     inner_validation: bool = False,
+    include_seen: bool | None = None,
     **fixed: Any,
 ) -> TuningResult:
     """Search the space declared beside `model`, evaluated by `metric` on validation only.
@@ -73,9 +74,11 @@ def tune(
     fixed : settings that are not searched.
     inner_validation : evaluate on the test part of `leporid.inner_validation_split(split)`, which
         lies as far behind its training data as test does; validation lies next to them.
+    include_seen : as in `leporid.train`.
     """
     cls = get(model) if isinstance(model, str) else model
     _check(metric, trials, split)
+    split = split.including_seen(include_seen)
     part: Part = "test" if inner_validation else "valid"
     split = inner_validation_split(split) if inner_validation else split
     check_space(space or cls.search_space, {f.name for f in fields(cls.config_class)}, cls.name)

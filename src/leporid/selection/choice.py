@@ -87,6 +87,7 @@ def choose(
     spent: float = 0.0,
     items: str | Path | None = None,
     source: str | None = None,
+    include_seen: bool | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Choice:
     """Search models and initialisations for a log, and fit the best on everything within a budget.
@@ -108,14 +109,17 @@ def choose(
     spent : seconds of the budget that are gone already (loading the log, say)
     items : the file of an item table: initialisations from content take part, the report has titles
     source : the log and its options as the printed commands have them
+    include_seen : as in `leporid.train`; then a log that is a path keeps its repeats
     clock : what tells the time, in seconds
     """
     begun, seconds = clock(), parse_duration(budget)
     _check(metric, models)
     name = dataset or "log"
     if isinstance(data, str | Path):
-        name, source, data = dataset or Path(data).stem, source or str(data), load(data)
+        name, source = dataset or Path(data).stem, source or str(data)
+        data = load(data, duplicates="all" if include_seen else "first")
     split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
+    split = split.including_seen(include_seen)
     _check_split(split)
     items = None if items is None else str(items)
     with contextlib.ExitStack() as stack:

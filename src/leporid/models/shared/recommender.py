@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -40,8 +41,9 @@ class Recommender(abc.ABC):
     """Base class of all models. Scores are float32, higher is better.
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
-    not, and `exclude_seen` hides what a user has already. An unknown id is an `UnknownIdError`; in
-    a history it is left out and counted in a `LeporidWarning`.
+    not, and `exclude_seen` hides what a user has already; None does as the model was fitted
+    (`train(..., include_seen=True)`). An unknown id is an `UnknownIdError`; in a history it is left
+    out and counted in a `LeporidWarning`.
     """
 
     name: ClassVar[str]
@@ -156,7 +158,7 @@ class Recommender(abc.ABC):
         """Fit on the training part; returns self. A second call starts afresh."""
         self._begin(split)
         self._fit(split, seed=seed, progress=make_progress(progress))
-        self._known, self.fitting = split.train_valid, saved.Fitting(seed=seed)
+        self._known, self.fitting = split.train_valid, self.fitting.replace(seed=seed)
         return self
 
     def refit(
@@ -167,8 +169,9 @@ class Recommender(abc.ABC):
         A neural model stops at the step whose weights validation kept. Its initial embeddings are
         computed again, or are those of `init`. `how` goes to `fit`.
         """
-        whole, config, fitting = saved.everything(data), self.config, self.fitting
+        config, fitting = self.config, self.fitting
         self._if_fitted(self._known)
+        whole = replace(saved.everything(data), include_seen=fitting.include_seen)
         if self.takes_initial_vectors:
             config = config.replace(**fitting.schedule())
             how["init"] = how.get("init") or fitting.initial_again(self.name, whole, progress)
@@ -190,6 +193,7 @@ class Recommender(abc.ABC):
                 f"{text}ials, itemknn and userknn use them)", LeporidWarning, stacklevel=4
             )
         self.config, self._known, self._train = self.asked, None, split.train
+        self.fitting = saved.Fitting(include_seen=split.include_seen)
 
     @property
     def known(self) -> Interactions:
@@ -258,7 +262,7 @@ class Recommender(abc.ABC):
         self,
         users: Any,
         n: int = 10,
-        exclude_seen: bool = True,
+        exclude_seen: bool | None = None,
         *,
         only: Ids = None,
         exclude: Ids = None,
@@ -270,14 +274,15 @@ class Recommender(abc.ABC):
         """
         index = lists.user_indices(self.users, users)
         allowed = lists.allowed_items(self.items, only, exclude)
-        return self._external(self._top_k(index, n, exclude_seen, allowed), lists.is_id(users))
+        top = self._top_k(index, n, self._hides(exclude_seen), allowed)
+        return self._external(top, lists.is_id(users))
 
     @renamed_arguments(candidates="only")
     def recommend_history(
         self,
         histories: Sequence[Any],
         n: int = 10,
-        exclude_seen: bool = True,
+        exclude_seen: bool | None = None,
         *,
         only: Ids = None,
         exclude: Ids = None,
@@ -291,7 +296,7 @@ class Recommender(abc.ABC):
         asked = [histories] if single else histories
         rows = lists.history_indices(self.items, asked, self.name)
         allowed = lists.allowed_items(self.items, only, exclude)
-        seen = Sequences.from_rows(rows) if exclude_seen else None
+        seen = Sequences.from_rows(rows) if self._hides(exclude_seen) else None
         shape = len(rows), n, self.known.n_items
         top = lists.rank(lambda part: self.score_histories(rows[part]), *shape, seen, allowed)
         return self._external(top, single)
@@ -300,7 +305,7 @@ class Recommender(abc.ABC):
         self,
         users: Any = None,
         n: int = 10,
-        exclude_seen: bool = True,
+        exclude_seen: bool | None = None,
         *,
         only: Ids = None,
         exclude: Ids = None,
@@ -341,12 +346,16 @@ class Recommender(abc.ABC):
         return self._external(lists.padded([reasons], len(reasons)), True)
 
     def top_k(
-        self, users: Indices, n: int, *, exclude_seen: bool = True, only: Ids = None,
+        self, users: Indices, n: int, *, exclude_seen: bool | None = None, only: Ids = None,
         exclude: Ids = None,
     ) -> TopK:  # fmt: skip
         """`recommend` on user indices, returning item indices."""
         users, allowed = self._check_users(users), lists.allowed_items(self.items, only, exclude)
-        return self._top_k(users, n, exclude_seen, allowed)
+        return self._top_k(users, n, self._hides(exclude_seen), allowed)
+
+    def _hides(self, exclude_seen: bool | None) -> bool:
+        """Whether lists leave out what a user already has."""
+        return not self.fitting.include_seen if exclude_seen is None else exclude_seen
 
     def _top_k(self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed) -> TopK:
         seen = self.known.sequences().take(users) if exclude_seen else None
@@ -354,7 +363,7 @@ class Recommender(abc.ABC):
         return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 
     def _tables(
-        self, users: Any, n: int, exclude_seen: bool, only: Ids, exclude: Ids, progress: Any
+        self, users: Any, n: int, exclude_seen: bool | None, only: Ids, exclude: Ids, progress: Any
     ) -> Iterator[pa.Table]:
         """The table of `recommend_frame`, some users at a time."""
         lists.check_n(n)
@@ -365,7 +374,7 @@ class Recommender(abc.ABC):
         reporter.start("recommending", len(index))
         for first in range(0, len(index), step):
             some = index[first : first + step]
-            top = self._top_k(some, n, exclude_seen, allowed)
+            top = self._top_k(some, n, self._hides(exclude_seen), allowed)
             yield lists.frame(self.users, self.items, some, top)
             reporter.advance(len(some))
         reporter.close()
