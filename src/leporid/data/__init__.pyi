@@ -1,3 +1,4 @@
+from .cold_items import cold_items_split as cold_items_split
 from .columns import LoadReport as LoadReport
 from .datasets import DATASETS as DATASETS
 from .datasets import cache_dir as cache_dir
@@ -22,7 +23,6 @@ from .loading import write_log as write_log
 from .split import PROTOCOLS as PROTOCOLS
 from .split import Part as Part
 from .split import Split as Split
-from .split import cold_items_split as cold_items_split
 from .split import expect as expect
 from .split import global_time_split as global_time_split
 from .split import inner_validation_split as inner_validation_split

@@ -1,8 +1,7 @@
 """`Split`: train, validation and test parts with the same ids; and the protocols that make one.
 
 Protocols by time rely on the order of `Interactions` (user, then time). Where a log has no order,
-they choose at random, and say so. Any of them can keep some items out of training
-(`cold_items_split`).
+they choose at random, and say so.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from leporid.artifacts import (
 )
 from leporid.data.files import located
 from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
+from leporid.data.interactions import Interactions, first_of_pairs
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 Part = Literal["valid", "test"]
@@ -92,27 +91,34 @@ class Split:
         """The held-out interactions of `part`."""
         return self.valid if part == "valid" else self.test
 
+    def targets(self, part: Part, exclude_seen: bool | None = None) -> Interactions:
+        """What is to be found in `part`, each item once; what users already have only if asked."""
+        held_out, known = self.part(part), self.known(part).sequences()
+        first = held_out.is_first
+        if exclude_seen or (exclude_seen is None and not self.include_seen):
+            rows, before = held_out.sequences(), (known.indptr, known.items)
+            first = first_of_pairs(rows.indptr, rows.items, before, self.n_items)
+        return held_out if first.all() else held_out.select(first)
+
     @cached_property
     def digest(self) -> str:
         """A hash of the three parts, and of whether repeats are targets."""
-        parts = [part.digest[:8] for part in self._parts().values()]
-        return "-".join([*parts, *(["seen"] if self.include_seen else [])])
+        parts = "-".join(part.digest[:8] for part in self._parts().values())
+        return parts + "-seen" * self.include_seen
 
     def including_seen(self, include_seen: bool | None = True) -> Split:
         """The same parts with `include_seen`, None for as it is; warns where repeats are rare."""
         if include_seen is None or include_seen == self.include_seen:
             return self
-        if include_seen:
-            whole = Interactions.joined(*self._parts().values())
-            whole = whole.select(np.argsort(whole.user, kind="stable"))
-            if whole.repeats < RARE_REPEATS * len(whole):
-                warnings.warn(
-                    f"repeats are rare, {whole.repeats:,} of {len(whole):,} interactions, and "
-                    f"lists may show items that users already have: leave out include_seen "
-                    f"(--include-seen), or load the log with duplicates='all' (--duplicates all)",
-                    LeporidWarning,
-                    stacklevel=3,
-                )
+        known, total = self.train_valid, len(self.train_valid) + len(self.test)
+        distinct = np.count_nonzero(known.is_first) + len(self.targets("test", True))
+        if include_seen and total - distinct < RARE_REPEATS * total:
+            warnings.warn(
+                f"only {total - distinct:,} of {total:,} interactions are repeats: include_seen "
+                f"(--include-seen) is for logs that have them, read with duplicates='all'",
+                LeporidWarning,
+                stacklevel=3,
+            )
         return replace(self, include_seen=include_seen)
 
     def save(self, path: str | Path) -> Path:
@@ -263,29 +269,27 @@ def inner_validation_split(split: Split) -> Split:
     Its test part lies as far behind its training part as the real one does, so settings are chosen
     for that distance without a look at the test. All parts keep the id maps of `split`.
     """
-    return replace(_inner(split), include_seen=split.include_seen)
-
-
-def _inner(split: Split) -> Split:
     known = split.train_valid
     name, _, numbers = split.protocol.removesuffix(")").partition("(")
     if name == "temporal" and numbers:
         train, valid = map(float, numbers.split(", "))
-        return _by_share(known, train, valid, split.protocol)
-    if name == "random" and numbers:
+        inner = _by_share(known, train, valid, split.protocol)
+    elif name == "random" and numbers:
         first, second, seed = numbers.split(", ")
-        return random_split(known, float(first), float(second), int(seed.removeprefix("seed=")))
-    if name in ("leave-last-out", "leave-random-out"):
-        return _leave_out(known, int(numbers.removeprefix("seed=")) if numbers else None)
-    if name == "global-time" and numbers:
+        inner = random_split(known, float(first), float(second), int(seed.removeprefix("seed=")))
+    elif name in ("leave-last-out", "leave-random-out"):
+        inner = _leave_out(known, int(numbers.removeprefix("seed=")) if numbers else None)
+    elif name == "global-time" and numbers:
         # Times that tie may leave the training part empty; a share of it may not be.
         n = len(known) + len(split.test)
         train = max(len(split.train), 1) / n
-        return global_time_split(known, train=train, valid=min(len(split.valid) / n, 1 - train))
-    raise ConfigError(
-        f"an inner validation split repeats the protocol of the split, and {split.protocol!r} is "
-        f"none of {', '.join(PROTOCOLS)}"
-    )
+        inner = global_time_split(known, train=train, valid=min(len(split.valid) / n, 1 - train))
+    else:
+        raise ConfigError(
+            f"an inner validation split repeats the protocol of the split, and {split.protocol!r} "
+            f"is none of {', '.join(PROTOCOLS)}"
+        )
+    return replace(inner, include_seen=split.include_seen)
 
 
 def split_by(
@@ -304,54 +308,6 @@ def split_by(
     if protocol == "global-time":
         return global_time_split(data, train=train, valid=valid)
     raise UnknownNameError("protocol", protocol, PROTOCOLS)
-
-
-def cold_items_split(
-    data: Interactions,
-    share: float = 0.1,
-    by: Literal["random", "time"] = "random",
-    *,
-    protocol: str = "temporal",
-    train: float = 0.7,
-    valid: float = 0.1,
-    seed: int = 0,
-) -> Split:
-    """A split by `protocol` in which a share of the items occurs in the test part alone.
-
-    Their interactions in the training and validation parts are left out; the name of the protocol
-    says how many. All parts keep the ids of all items, so that cold items are candidates. Evaluate
-    with the strata 'cold-items' and 'warm-items' of a `MetricTable`.
-
-    Parameters
-    ----------
-    share : of the items, above 0 and below 1
-    by : "random" draws the cold items; "time" takes those that appear last, on one clock for all
-    protocol, train, valid : as for `leporid.data.split_by`
-    seed : of the draw, and of a random protocol
-    """
-    count = round(share * data.n_items)
-    if not 0 < share < 1 or count == 0:
-        raise ConfigError(
-            f"the share of cold items must be above 0 and below 1, and {share:g} of "
-            f"{data.n_items} items at least one"
-        )
-    if by == "random":
-        chosen = np.random.default_rng(seed).permutation(data.n_items)[:count]
-    elif by != "time":
-        raise UnknownNameError("choice of cold items by", by, ["random", "time"])
-    elif data.time is None:
-        raise DataError("cold items by time need times: name the time column, or draw by='random'")
-    else:
-        first_seen = np.full(data.n_items, np.iinfo(np.int64).max)
-        np.minimum.at(first_seen, data.item, data.time)
-        chosen = np.argsort(first_seen, kind="stable")[-count:]
-    cold = np.zeros(data.n_items, bool)
-    cold[chosen] = True
-    whole = split_by(data, protocol, train=train, valid=valid, seed=seed)
-    first, then = (part.select(~cold[part.item]) for part in (whole.train, whole.valid))
-    dropped = len(whole.train) + len(whole.valid) - len(first) - len(then)
-    name = f"cold-items({share:g}, {by}, seed={seed}, left out {dropped}) of {whole.protocol}"
-    return Split(first, then, whole.test, name)
 
 
 def _warn_no_order(data: Interactions, instead: str) -> None:

@@ -18,7 +18,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect, first_of_pairs
+from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES, popularity_class
@@ -174,8 +174,15 @@ def evaluate(
     if exclude_seen is None:
         fitted = getattr(model, "fitting", None)
         exclude_seen = not (split.include_seen or getattr(fitted, "include_seen", False))
-    known = split.known(part).sequences()
-    held_out, repeated = _items_to_find(split.part(part), part, known if exclude_seen else None)
+    known, held_out = split.known(part).sequences(), split.targets(part, exclude_seen)
+    distinct = np.count_nonzero(split.part(part).is_first)
+    if not distinct:
+        raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
+    if not len(held_out):
+        raise DataError(
+            f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
+            f"lets known items be recommended again"
+        )
     users, n = np.unique(held_out.user), cuts[-1]
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
@@ -213,7 +220,7 @@ def evaluate(
         part=part,
         protocol=split.protocol,
         exclude_seen=exclude_seen,
-        repeated=repeated,
+        repeated=int(distinct) - len(held_out),
     )
 
 
@@ -228,25 +235,6 @@ def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], 
         if name not in FAMILIES:
             raise UnknownNameError("metric", name, FAMILIES)
     return tuple(sorted({int(n) for n in at})), tuple(f for f in FAMILIES if f in metrics)
-
-
-def _items_to_find(
-    held_out: Interactions, part: Part, known: Sequences | None
-) -> tuple[Interactions, int]:
-    """What counts as found, each item once; how many others the users have already."""
-    if len(held_out) == 0:
-        raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
-    first = distinct = held_out.is_first
-    if known is not None:
-        rows, before = held_out.sequences(), (known.indptr, known.items)
-        first = first_of_pairs(rows.indptr, rows.items, before, held_out.n_items)
-    if not first.any():
-        raise DataError(
-            f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
-            f"lets known items be recommended again"
-        )
-    wanted = held_out if first.all() else held_out.select(first)
-    return wanted, int(np.count_nonzero(distinct)) - len(wanted)
 
 
 def _ranked(

@@ -51,7 +51,8 @@ class Problem:
         """
         nothing = split.train.select(np.empty(0, np.int64))
         validation = replace(split, valid=nothing, test=split.valid)
-        inner = (inner_validation_split(split), validation)
+        both = (inner_validation_split(split), validation)
+        inner = (replace(part, test=part.targets("test")) for part in both)
         used = next((part for part in inner if len(part.train) and len(part.test)), None)
         if used is None:
             return cls(split, split, metric, **how)
