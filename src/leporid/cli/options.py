@@ -82,8 +82,8 @@ class LogOptions:
         if self.separator in ("tab", "\\t"):
             options["separator"] = "\t"
         data = load(source, progress=False, **options)
-        if data.source is not None and data.source.guessed and not quiet:
-            typer.echo(data.source.sentence(), err=True)
+        if data.source is not None and not quiet and (found := data.source.sentence()):
+            typer.echo(found, err=True)
         inner = data.core(core) if core else data
         if len(inner) < len(data) and not quiet:
             typer.echo(
