@@ -59,7 +59,7 @@ FOR_OTHER_PACKAGES = {
     },
     "experiments": {
         *("BASELINES", "BaselineCheck", "CUTOFFS", "Cell", "Event", "FittedRun", "GridStatus"),
-        *("Journal", "Meter", "claim", "fit", "fit_and_test", "load_split", "paired_tests"),
+        *("Journal", "Meter", "claim", "fit", "load_split", "paired_tests"),
         *("read_experiment", "record_run", "run_cell", "train_to_folder", "write_final"),
         *("safe_name", "write_record"),
     },

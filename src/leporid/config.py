@@ -113,11 +113,6 @@ class Config:
             warnings.warn(text, LeporidWarning, stacklevel=3)
         return cls.from_dict({key: value for key, value in values.items() if key not in gone})
 
-    @classmethod
-    def from_toml(cls, path: str | Path) -> Self:
-        """Build from a TOML file."""
-        return cls.from_dict(read_toml(path))
-
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values; `from_dict` is its inverse."""
         return {key: _plain(value) for key, value in dataclasses.asdict(self).items()}

@@ -201,14 +201,15 @@ def evaluate(
             log = replace(log, include_seen=ranked.fitting.include_seen or None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeporidWarning)
+        split = log.split(data, quiet=json_output)
         table = evaluate_model(
             ranked,
-            log.split(data, quiet=json_output),
+            split,
             at=cuts,
             part=part,  # type: ignore[arg-type]
             progress=not json_output,
             metrics=parse_list(metrics or "") or None,
-            exclude_seen=None if log.include_seen is None else not log.include_seen,
+            exclude_seen=not split.include_seen,
         )
     notes = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]
     for note in notes:

@@ -133,10 +133,8 @@ def _read(
         if not quiet:
             typer.echo(f"embedding the training part of {split.protocol}", err=True)
         return split.train, split.protocol
-    usual = SplitOptions()
-    for name in ("protocol", "split_seed", "include_seen"):
-        if getattr(log, name) != getattr(usual, name):
-            raise ConfigError("--protocol, --split-seed and --include-seen go with --part train")
+    if (log.protocol, log.split_seed) != (SplitOptions.protocol, SplitOptions.split_seed):
+        raise ConfigError("--protocol and --split-seed go with --part train")
     if not quiet:
         typer.echo(
             "embedding the whole log: for a model to deploy, not for a benchmark, whose test part "
@@ -186,8 +184,7 @@ def _out_of_core(
     for option, value in others.items():
         if value is not None:
             raise ConfigError(f"--memory and --{option} do not go together: leave one out")
-    # Refused before: they go with --part train.
-    for key in ("protocol", "split_seed", "include_seen"):
+    for key in ("protocol", "split_seed", "include_seen"):  # they are about a split
         del options[key]
     with suppress(OSError):  # what it needs meanwhile cannot be written then either
         output.parent.mkdir(parents=True, exist_ok=True)

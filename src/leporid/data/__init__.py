@@ -3,7 +3,6 @@
 `load` reads a log, `Interactions.core` filters it, `split_by` holds out its future. Logs larger
 than memory go through `store_interactions`, by the same policies.
 
-cold_items    `cold_items_split`: some items occur in the test part alone
 columns       Which column is the user, the item, the time, the rating; the table of those columns
 datasets      The data sets of the paper (and two MovieLens siblings) by name, kept in a cache
 features      `item_features`: one row of numbers per item from the columns of an item table
@@ -14,7 +13,7 @@ item_table    `ItemTable`: what is known of items; titles, genres, and items by 
 k_core        Only users and items that occur often enough, in memory or a block at a time
 loading       `load` and `write_log`: files, folders, frames, matrices, data sets; logs in batches
 policies      Which rows are kept, which are left out and counted; values become ids and times
-split         `Split`, and the protocols: per user by share, by one, at random, by time
+split         `Split`, and the protocols: per user by share, by one, at random, by time; cold items
 stored        `store_interactions`: a log larger than memory becomes a binary matrix on disk
 synthetic     `synthesize`: a seeded log with neighbourhoods, power laws and drift
 vector_files  Vectors with their ids, from the files of other tools

@@ -1,4 +1,3 @@
-from .cold_items import cold_items_split as cold_items_split
 from .columns import LoadReport as LoadReport
 from .datasets import DATASETS as DATASETS
 from .datasets import cache_dir as cache_dir
@@ -11,6 +10,7 @@ from .interactions import DatasetStats as DatasetStats
 from .interactions import Duplicates as Duplicates
 from .interactions import Interactions as Interactions
 from .interactions import Sequences as Sequences
+from .interactions import expect as expect
 from .interactions import first_of_pairs as first_of_pairs
 from .item_table import ItemInfo as ItemInfo
 from .item_table import ItemTable as ItemTable
@@ -23,7 +23,7 @@ from .loading import write_log as write_log
 from .split import PROTOCOLS as PROTOCOLS
 from .split import Part as Part
 from .split import Split as Split
-from .split import expect as expect
+from .split import cold_items_split as cold_items_split
 from .split import global_time_split as global_time_split
 from .split import inner_validation_split as inner_validation_split
 from .split import is_split as is_split

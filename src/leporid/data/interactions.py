@@ -17,7 +17,7 @@ from scipy import sparse
 
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
-from leporid.errors import DataError, UnknownNameError
+from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.kernel import kernel
 
 if TYPE_CHECKING:
@@ -227,12 +227,11 @@ class Interactions:
 
     @cached_property
     def ticks_per_day(self) -> int | None:
-        """How many units of `time` a day has; None without times, or where nothing tells the unit.
+        """How many units of `time` a day has; None without times, or in other units.
 
-        The newest time tells it: as seconds, milli-, micro- or nanoseconds since 1970, only one of
-        them lies in the years 1990 to 2100.
+        As seconds, milli-, micro- or nanoseconds since 1970, the newest time lies in 1990 to 2100.
         """
-        newest = 0 if self.time is None or not len(self) else int(self.time.max())
+        newest = 0 if self.time is None else int(self.time.max(initial=0))
         days = (86_400 * 1000**power for power in range(4))
         return next((n for n in days if 20 * 365 < newest / n < 130 * 366), None)
 
@@ -244,8 +243,13 @@ class Interactions:
     @cached_property
     def is_first(self) -> NDArray[np.bool_]:
         """bool[n]: False where an earlier event has the same user and item."""
-        nothing = np.zeros(self.n_users + 1, np.int64), self.item[:0]
-        return first_of_pairs(self._indptr, self.item, nothing, self.n_items)
+        return self.first_after(self.select(np.arange(0)))
+
+    def first_after(self, known: Interactions) -> NDArray[np.bool_]:
+        """bool[n]: `is_first`, where the events of `known` come before all of these."""
+        before = known.sequences()
+        pairs = before.indptr, before.items
+        return first_of_pairs(self._indptr, self.item, pairs, self.n_items)
 
     @property
     def repeats(self) -> int:
@@ -330,6 +334,14 @@ class Interactions:
         hasher.update(self.users.digest.encode())
         hasher.update(self.items.digest.encode())
         return hasher.hexdigest()[:16]
+
+
+def expect(value: Any, kind: type, call: str) -> None:
+    """Refuse an argument of `call` that is no `kind`, and say how one is made."""
+    if not isinstance(value, kind):
+        how = "load(...)" if kind is Interactions else "temporal_split(leporid.load(...))"
+        given = f"takes {kind.__name__}, not {type(value).__name__}"
+        raise ConfigError(f"{call} {given}: give it leporid.{how}")
 
 
 def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:

@@ -27,7 +27,7 @@ _FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
 """Whole numbers that may be days."""
 _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 """An integer as a program would print it: no leading zero, no plus sign."""
-_NUMBER = r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$|^[+-]?(nan|inf)$"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 class KeptRows(NamedTuple):
@@ -173,13 +173,11 @@ def _unreadable(given: Any, read: Any, raw: RawTable, role: str) -> NDArray[np.b
     lost &= pa.types.is_string(given.type)
     if lost.any():
         count, first = int(np.count_nonzero(lost)), given[int(np.argmax(lost))].as_py()
-        kind = "a time (a number or an ISO date)" if role == "time" else "a number"
-        where = f"{raw.report.origin}: column {raw.report.columns[role]!r}"
-        text = f"{where} holds {shortened(first, 60)!r}, which is no {kind.removeprefix('a ')}"
+        text = f"{raw.report.origin}: column {raw.report.columns[role]!r} holds "
+        text += f"{shortened(first, 60)!r}, which is no {'time' if role == 'time' else 'number'}"
         if 2 * count > len(given) - given.null_count:
-            raise DataError(f"{text}: most of it cannot be read")
-        text += f": {count:,} such rows are left out"
-        warnings.warn(text, LeporidWarning, stacklevel=5)
+            raise DataError(f"{text}, and {count - 1:,} more: name another column")
+        warnings.warn(f"{text}: rows left out: {count:,}", LeporidWarning, stacklevel=5)
     return lost
 
 

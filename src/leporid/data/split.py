@@ -1,7 +1,8 @@
 """`Split`: train, validation and test parts with the same ids; and the protocols that make one.
 
 Protocols by time rely on the order of `Interactions` (user, then time). Where a log has no order,
-they choose at random, and say so.
+they choose at random, and say so. Any of them can keep some items out of training
+(`cold_items_split`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from leporid.artifacts import (
 )
 from leporid.data.files import located
 from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions, first_of_pairs
+from leporid.data.interactions import Interactions, expect
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 Part = Literal["valid", "test"]
@@ -91,41 +92,31 @@ class Split:
         """The held-out interactions of `part`."""
         return self.valid if part == "valid" else self.test
 
-    def targets(self, part: Part, exclude_seen: bool | None = None) -> Interactions:
-        """What is to be found in `part`, each item once; what users already have only if asked."""
-        held_out, known = self.part(part), self.known(part).sequences()
-        first = held_out.is_first
-        if exclude_seen or (exclude_seen is None and not self.include_seen):
-            rows, before = held_out.sequences(), (known.indptr, known.items)
-            first = first_of_pairs(rows.indptr, rows.items, before, self.n_items)
+    def targets(self, part: Part) -> Interactions:
+        """What is to be found in `part`, each item once: new ones, and repeats if included."""
+        held_out = self.part(part)
+        first = held_out.is_first if self.include_seen else held_out.first_after(self.known(part))
         return held_out if first.all() else held_out.select(first)
 
     @cached_property
     def digest(self) -> str:
         """A hash of the three parts, and of whether repeats are targets."""
-        parts = "-".join(part.digest[:8] for part in self._parts().values())
-        return parts + "-seen" * self.include_seen
+        parts = (part.digest[:8] for part in self._parts().values())
+        return "-".join(parts) + "-seen" * self.include_seen
 
     def including_seen(self, include_seen: bool | None = True) -> Split:
         """The same parts with `include_seen`, None for as it is; warns where repeats are rare."""
         if include_seen is None or include_seen == self.include_seen:
             return self
-        known, total = self.train_valid, len(self.train_valid) + len(self.test)
-        distinct = np.count_nonzero(known.is_first) + len(self.targets("test", True))
-        if include_seen and total - distinct < RARE_REPEATS * total:
-            warnings.warn(
-                f"only {total - distinct:,} of {total:,} interactions are repeats: include_seen "
-                f"(--include-seen) is for logs that have them, read with duplicates='all'",
-                LeporidWarning,
-                stacklevel=3,
-            )
+        total = len(self.train_valid) + len(self.test)
+        repeats = self.train_valid.repeats + len(self.test) - len(self.targets("test"))
+        if include_seen and repeats < RARE_REPEATS * total:
+            text = f"only {repeats:,} of {total:,} interactions are repeats: include_seen "
+            _warn(f"{text}(--include-seen) is for logs that have them, read with duplicates='all'")
         return replace(self, include_seen=include_seen)
 
     def save(self, path: str | Path) -> Path:
-        """Write the directory `path`: `split.safetensors` (arrays) and `split.json` (the rest).
-
-        The directory is replaced as a whole; `manifest.json` says what belongs together.
-        """
+        """Write the directory `path`, replaced as a whole: arrays, and the rest as JSON."""
         arrays = self.users.to_arrays("users.") | self.items.to_arrays("items.")
         for name, part in self._parts().items():
             arrays |= part.to_stored(name)
@@ -134,8 +125,6 @@ class Split:
             "protocol": self.protocol,
             "include_seen": self.include_seen,
             "digest": self.digest,
-            "users": self.n_users,
-            "items": self.n_items,
             "interactions": {name: len(part) for name, part in self._parts().items()},
         }
         with atomic_folder(path) as folder:
@@ -170,14 +159,6 @@ class Split:
 
     def _parts(self) -> dict[str, Interactions]:
         return {"train": self.train, "valid": self.valid, "test": self.test}
-
-
-def expect(value: Any, kind: type[Split] | type[Interactions], call: str) -> None:
-    """Refuse an argument of `call` that is no `kind`, and say how one is made."""
-    if not isinstance(value, kind):
-        how = "load(...)" if kind is Interactions else "temporal_split(leporid.load(...))"
-        given = f"takes {kind.__name__}, not {type(value).__name__}"
-        raise ConfigError(f"{call} {given}: give it leporid.{how}")
 
 
 def is_split(path: str | Path) -> bool:
@@ -310,14 +291,62 @@ def split_by(
     raise UnknownNameError("protocol", protocol, PROTOCOLS)
 
 
+def cold_items_split(
+    data: Interactions,
+    share: float = 0.1,
+    by: Literal["random", "time"] = "random",
+    *,
+    protocol: str = "temporal",
+    seed: int = 0,
+    **shares: float,
+) -> Split:
+    """A split by `protocol` in which a share of the items occurs in the test part alone.
+
+    Their interactions in the training and validation parts are left out; the name of the protocol
+    says how many. All parts keep the ids of all items, so that cold items are candidates. Evaluate
+    with the strata 'cold-items' and 'warm-items' of a `MetricTable`.
+
+    Parameters
+    ----------
+    share : of the items, above 0 and below 1
+    by : "random" draws the cold items; "time" takes those that appear last, on one clock for all
+    protocol, shares : as for `leporid.data.split_by`, which has the shares `train` and `valid`
+    seed : of the draw, and of a random protocol
+    """
+    count = round(share * data.n_items)
+    if not 0 < share < 1 or count == 0:
+        raise ConfigError(
+            f"the share of cold items must be above 0 and below 1, and {share:g} of "
+            f"{data.n_items} items at least one"
+        )
+    if by == "random":
+        chosen = np.random.default_rng(seed).permutation(data.n_items)[:count]
+    elif by != "time":
+        raise UnknownNameError("choice of cold items by", by, ["random", "time"])
+    elif data.time is None:
+        raise DataError("cold items by time need times: name the time column, or draw by='random'")
+    else:
+        first_seen = np.full(data.n_items, np.iinfo(np.int64).max)
+        np.minimum.at(first_seen, data.item, data.time)
+        chosen = np.argsort(first_seen, kind="stable")[-count:]
+    cold = np.zeros(data.n_items, bool)
+    cold[chosen] = True
+    whole = split_by(data, protocol, seed=seed, **shares)
+    first, then = (part.select(~cold[part.item]) for part in (whole.train, whole.valid))
+    dropped = len(whole.train) + len(whole.valid) - len(first) - len(then)
+    name = f"cold-items({share:g}, {by}, seed={seed}, left out {dropped}) of {whole.protocol}"
+    return Split(first, then, whole.test, name)
+
+
 def _warn_no_order(data: Interactions, instead: str) -> None:
     reason = "the log has no times" if data.time is None else "most users have only one time"
-    warnings.warn(
-        f"{reason}: {instead}; load it with order='file' (--order file) if the rows of the file "
-        f"are in time order",
-        LeporidWarning,
-        stacklevel=3,
-    )
+    advice = "load it with order='file' (--order file) if the rows of the file are in time order"
+    _warn(f"{reason}: {instead}; {advice}")
+
+
+def _warn(text: str) -> None:
+    """Names the line that called a function of this file."""
+    warnings.warn(text, LeporidWarning, stacklevel=4)
 
 
 def _shuffled(data: Interactions, seed: int) -> Interactions:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +96,13 @@ class Recommendations:
 
     def lists(self, split: Split, users: NDArray[np.int32], n: int) -> TopK:
         """The first `n` recommendations of user indices; -1 and -inf fill short lists."""
-        row_user = _encode(self.user, split.users)
+        row_user = split.users.encode(self.user)
         if strangers := pc.unique(self.user.filter(pa.array(row_user < 0))).to_pylist():
             raise UnknownIdError(
                 f"{self.source} has {len(strangers)} users that are not in the data, the first is "
                 f"{strangers[0]!r}: evaluate on the data and the core the lists were made for"
             )
-        row_item = _encode(self.item, split.items)
+        row_item = split.items.encode(self.item)
         pairs = pa.table({"user": self.user, "item": self.item}).group_by(["user", "item"])
         counts = pairs.aggregate([([], "count_all")])
         if repeated := counts.filter(pc.field("count_all") > 1).slice(0, 1).to_pylist():
@@ -174,7 +174,8 @@ def evaluate(
     if exclude_seen is None:
         fitted = getattr(model, "fitting", None)
         exclude_seen = not (split.include_seen or getattr(fitted, "include_seen", False))
-    known, held_out = split.known(part).sequences(), split.targets(part, exclude_seen)
+    split = replace(split, include_seen=not exclude_seen)
+    known, held_out = split.known(part).sequences(), split.targets(part)
     distinct = np.count_nonzero(split.part(part).is_first)
     if not distinct:
         raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
@@ -318,12 +319,3 @@ def _find_hits(
     found = np.asarray(held_out.csr()[rows.ravel(), np.maximum(top, 0).ravel()]).reshape(top.shape)
     # Column by column in memory, since metrics add up ranks over all users at once.
     return np.asfortranarray((found > 0) & (top >= 0))
-
-
-def _encode(values: pa.Array, ids: IdMap) -> NDArray[np.int32]:
-    """Indices, -1 where unknown; text that is no number is unknown among integer ids."""
-    values = values.cast(pa.int64() if pa.types.is_integer(values.type) else pa.string())
-    if ids.is_integer and pa.types.is_string(values.type):
-        number = pc.match_substring_regex(values, r"^-?[0-9]{1,18}$")
-        values = pc.if_else(number, values, pa.scalar(None, pa.string())).cast(pa.int64())
-    return ids.encode(values)

@@ -1,4 +1,4 @@
-"""`fit_and_test`: fit a model, test it once, record it. Every caller that makes a record ends here.
+"""`fit` a model, and `record_run`: test it once. Every caller that makes a record ends there.
 
 The command line, the cells of a grid, `choose` and the demonstration share it. `train_to_folder`
 also compares with baselines (`against_baselines`): TopPop, ItemKNN and EASE (and Frequency, where
@@ -62,25 +62,6 @@ def fit(
         init_settings = {"cache": True, **(init_settings or {})}
     how["init_settings"] = init_settings
     return models.train(model, split, init, seed=seed, recipe=recipe, **how, **(settings or {}))
-
-
-def fit_and_test(
-    model: str | type[Recommender] | Recommender,
-    split: Split,
-    init: str | InitialEmbeddings | None = None,
-    *,
-    dataset: str,
-    experiment: str,
-    seed: int,
-    recipe: str | None = None,
-    extra: dict[str, Any] | None = None,
-    **how: Any,
-) -> FittedRun:
-    """Fit a model (`fit` says how), test it once, and record it."""
-    with Meter() as meter:
-        fitted = fit(model, split, init, seed=seed, recipe=recipe, **how)
-    spec: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "seed": seed}
-    return record_run(fitted, split, meter, extra=extra, init=init, recipe=recipe, **spec)
 
 
 def record_run(

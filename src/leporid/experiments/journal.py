@@ -10,7 +10,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,8 @@ class Journal:
         *,
         study: str = "",
         forms: Mapping[str, Form] | None = None,
-        upgrade: Callable[[Event], Event] = lambda event: event,
     ) -> None:
-        self.path, self._study, self._forms, self._upgrade = path, study, forms or {}, upgrade
+        self.path, self._study, self._forms = path, study, forms or {}
         self._claims = Path(f"{path}.claims")
         self.events: list[Event] = []
         self._skipped: set[int] = set()
@@ -122,9 +121,7 @@ class Journal:
             except (json.JSONDecodeError, RecursionError):
                 continue  # cut short by a kill: what it told is done again
             fault = _fault(event, {"event": str})
-            if not fault:
-                event = self._upgrade(event)
-                fault = _fault(event, self._forms.get(event["event"], {}))
+            fault = fault or _fault(event, self._forms.get(event["event"], {}))
             if fault and number not in self._skipped:
                 self._skipped.add(number)
                 warnings.warn(

@@ -160,11 +160,7 @@ def _journal_file(storage: str | Path | None) -> Path | None:
     if storage is None:
         return None
     path = Path(storage)
-    old = "://" in str(storage) or path.suffix in {".db", ".sqlite", ".sqlite3"}
-    if path.is_file():
-        with open(path, "rb") as file:
-            old |= b'"op_code"' in file.readline()  # a journal of Optuna
-    if old:
+    if "://" in str(storage) or path.suffix in {".db", ".sqlite", ".sqlite3"}:
         raise ConfigError(
             f"studies are kept in a journal file since 0.8, and {storage} is none; give a file "
             f"such as study.jsonl"

@@ -39,17 +39,14 @@ class Recent(TopPop):
     search_space: ClassVar[SearchSpace] = {"days": Float(1.0, 365.0, log=True)}
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        train = split.train
+        train, newest = split.train, np.zeros(split.n_items)
         if train.time is None:
             text = "the training part has no times: recent ranks by the interactions of all time"
             warnings.warn(text, LeporidWarning, stacklevel=4)
-            return super()._fit(split, seed=seed, progress=progress)
-        if train.ticks_per_day is None:
-            oldest = np.quantile(train.time, 1 - _LAST_SHARE, method="higher")
         else:
-            oldest = train.time.max() - self.config.days * train.ticks_per_day
-        newest, always = (
-            np.bincount(train.item[chosen], minlength=split.n_items)
-            for chosen in (train.time >= oldest, slice(None))
-        )
+            oldest = np.quantile(train.time, 1 - _LAST_SHARE, method="higher")
+            if train.ticks_per_day is not None:
+                oldest = train.time.max() - self.config.days * train.ticks_per_day
+            newest = np.bincount(train.item[train.time >= oldest], minlength=split.n_items)
+        always = np.bincount(train.item, minlength=split.n_items)
         self.popularity = (newest + always / (1 + always.max())).astype(np.float32)

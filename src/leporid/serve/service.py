@@ -155,7 +155,9 @@ class Service:
     def _load(self) -> dict[s.RunName, LoadedRun]:
         runs: dict[s.RunName, LoadedRun] = {}
         for name, path in self._folders.items():
-            runs[name] = load_run(path, self._items, like=runs.get("main"))
+            runs[name] = run = load_run(path, self._items, like=runs.get("main"))
+            if self._include_seen is not None:
+                run.model.fitting = run.model.fitting.replace(include_seen=self._include_seen)
         return runs
 
     async def reload(self) -> None:
@@ -193,12 +195,10 @@ class Service:
         """The answer of POST /recommend; nothing is computed once `hung_up()` has returned."""
         run = self.run(request.run)
         self._bound_request(request)
-        names, exclude_seen = run.model.items, request.exclude_seen
-        if exclude_seen is None:
-            always = run.model.fitting.include_seen
-            exclude_seen = not (always if self._include_seen is None else self._include_seen)
+        names = run.model.items
         shared: dict[str, Any] = {
-            **{"n": request.n, "explain": request.explain, "exclude_seen": exclude_seen},
+            **{"n": request.n, "explain": request.explain},
+            "exclude_seen": run.model.hides(request.exclude_seen),
             "candidates": None if request.candidates is None else names.indices(request.candidates),
             "excluded": names.indices(request.exclude),
         }

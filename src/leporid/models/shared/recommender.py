@@ -274,8 +274,7 @@ class Recommender(abc.ABC):
         """
         index = lists.user_indices(self.users, users)
         allowed = lists.allowed_items(self.items, only, exclude)
-        top = self._top_k(index, n, self._hides(exclude_seen), allowed)
-        return self._external(top, lists.is_id(users))
+        return self._external(self._top_k(index, n, exclude_seen, allowed), lists.is_id(users))
 
     @renamed_arguments(candidates="only")
     def recommend_history(
@@ -296,7 +295,7 @@ class Recommender(abc.ABC):
         asked = [histories] if single else histories
         rows = lists.history_indices(self.items, asked, self.name)
         allowed = lists.allowed_items(self.items, only, exclude)
-        seen = Sequences.from_rows(rows) if self._hides(exclude_seen) else None
+        seen = Sequences.from_rows(rows) if self.hides(exclude_seen) else None
         shape = len(rows), n, self.known.n_items
         top = lists.rank(lambda part: self.score_histories(rows[part]), *shape, seen, allowed)
         return self._external(top, single)
@@ -351,14 +350,14 @@ class Recommender(abc.ABC):
     ) -> TopK:  # fmt: skip
         """`recommend` on user indices, returning item indices."""
         users, allowed = self._check_users(users), lists.allowed_items(self.items, only, exclude)
-        return self._top_k(users, n, self._hides(exclude_seen), allowed)
+        return self._top_k(users, n, exclude_seen, allowed)
 
-    def _hides(self, exclude_seen: bool | None) -> bool:
+    def hides(self, exclude_seen: bool | None) -> bool:
         """Whether lists leave out what a user already has."""
         return not self.fitting.include_seen if exclude_seen is None else exclude_seen
 
-    def _top_k(self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed) -> TopK:
-        seen = self.known.sequences().take(users) if exclude_seen else None
+    def _top_k(self, users: Indices, n: int, exclude_seen: bool | None, allowed: Allowed) -> TopK:
+        seen = self.known.sequences().take(users) if self.hides(exclude_seen) else None
         shape = len(users), n, self.known.n_items
         return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 
@@ -374,7 +373,7 @@ class Recommender(abc.ABC):
         reporter.start("recommending", len(index))
         for first in range(0, len(index), step):
             some = index[first : first + step]
-            top = self._top_k(some, n, self._hides(exclude_seen), allowed)
+            top = self._top_k(some, n, exclude_seen, allowed)
             yield lists.frame(self.users, self.items, some, top)
             reporter.advance(len(some))
         reporter.close()
