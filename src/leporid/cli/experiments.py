@@ -194,11 +194,11 @@ def evaluate(
 
     if model is not None and (model / "validated" / "model.json").is_file():
         typer.echo("the validated model is evaluated: the final one was fitted on test", err=True)
-    ranked: Any = Recommendations.read(recommendations, *names) if recommendations else None
-    if model is not None:
-        ranked = load_model(model, validated=True)
-        if log.include_seen is None:
-            log = replace(log, include_seen=ranked.fitting.include_seen or None)
+    ranked: Any = None if model is None else load_model(model, validated=True)
+    if recommendations is not None:
+        ranked = Recommendations.read(recommendations, *names)
+    elif log.include_seen is None:
+        log = replace(log, include_seen=ranked.fitting.include_seen or None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeporidWarning)
         split = log.split(data, quiet=json_output)
@@ -216,7 +216,6 @@ def evaluate(
         typer.echo(f"warning: {note}", err=True)
     if export is not None:
         (table.to_csv if export.suffix == ".csv" else table.to_parquet)(export)
-    # By default the paper's tail users and cold users, where there are any.
     usual = [name for name in ("tail-users", "cold-users") if table.has_users(name)]
     strata = {name: table.mean(stratum=name) for name in stratum or usual}
     means, intervals = table.mean(), table.intervals()

@@ -158,32 +158,20 @@ def evaluate(
         a callable `(users int32[m], history Sequences) -> float32[m, n_items]`;
         float32[n_users, n_items] scores; a `TopK` with one list for each user of the split;
         `Recommendations`. Lists are judged as given, scores are masked first.
-    at : cut-offs N, positive
-    part : 'test' or 'valid'
-    batch_size : users scored at once, instead of the automatic choice
-    progress : True for a bar on the terminal
+    at, part : cut-offs N, positive; 'test' or 'valid'
+    batch_size, progress : users scored at once [found]; True for a bar on the terminal
     metrics : names without cut-off ('HR', 'F1'), all by default
-    exclude_seen : False makes every item a candidate, and lets all held-out items count; for logs
-        whose repeated events were kept (`load(..., duplicates="all")`). None does as the split says
-        (`Split.include_seen`), or the model, where it was fitted for such lists
+    exclude_seen : False makes every item a candidate, and lets all held-out items count; None does
+        so where the split (`Split.include_seen`) or the model was made for it
     """
     expect(split, Split, "evaluate(model, split)")
     if part not in ("valid", "test"):
         raise UnknownNameError("part", str(part), ["valid", "test"])
     cuts, families = _asked(at, FAMILIES if metrics is None else metrics)
-    if exclude_seen is None:
-        fitted = getattr(model, "fitting", None)
-        exclude_seen = not (split.include_seen or getattr(fitted, "include_seen", False))
-    split = replace(split, include_seen=not exclude_seen)
-    known, held_out = split.known(part).sequences(), split.targets(part)
-    distinct = np.count_nonzero(split.part(part).is_first)
-    if not distinct:
-        raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
-    if not len(held_out):
-        raise DataError(
-            f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
-            f"lets known items be recommended again"
-        )
+    shows = split.include_seen or getattr(getattr(model, "fitting", None), "include_seen", False)
+    exclude_seen = not shows if exclude_seen is None else exclude_seen
+    known = split.known(part).sequences()
+    held_out, repeated = _items_to_find(replace(split, include_seen=not exclude_seen), part)
     users, n = np.unique(held_out.user), cuts[-1]
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
@@ -221,7 +209,7 @@ def evaluate(
         part=part,
         protocol=split.protocol,
         exclude_seen=exclude_seen,
-        repeated=int(distinct) - len(held_out),
+        repeated=repeated,
     )
 
 
@@ -236,6 +224,19 @@ def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], 
         if name not in FAMILIES:
             raise UnknownNameError("metric", name, FAMILIES)
     return tuple(sorted({int(n) for n in at})), tuple(f for f in FAMILIES if f in metrics)
+
+
+def _items_to_find(split: Split, part: Part) -> tuple[Interactions, int]:
+    """What counts as found, each item once; how many others the users have already."""
+    held_out, distinct = split.targets(part), np.count_nonzero(split.part(part).is_first)
+    if not distinct:
+        raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
+    if not len(held_out):
+        raise DataError(
+            f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
+            f"lets known items be recommended again"
+        )
+    return held_out, int(distinct) - len(held_out)
 
 
 def _ranked(

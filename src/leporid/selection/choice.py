@@ -102,8 +102,7 @@ def choose(
         Without a folder nothing is kept on disk.
     models : the models that take part, by name; None for all
     protocol : how a log is split, one of "temporal", "leave-last-out", "global-time", "random"
-    seed : of every random choice
-    device : where networks are trained
+    seed, device : of every random choice; where networks are trained
     progress : one line per trial and fit on stderr
     dataset : name of the data in the record
     spent : seconds of the budget that are gone already (loading the log, say)
