@@ -55,10 +55,7 @@ def _write(data: Interactions, output: Path, json_output: bool) -> None:
 @group.command()
 @as_command
 def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
-    """Users, items, interactions, density and the share of the tail (the paper's Table 2).
-
-    Also how many interactions are repeats: their user had the item before.
-    """
+    """Users, items, interactions, density, share of the tail (the paper's Table 2), and repeats."""
     data = _load(source, log, json_output)
     figures = data.stats().as_dict()
     read = data.source.as_dict() if data.source is not None else None
@@ -67,10 +64,8 @@ def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
     report = {**figures, "repeats": repeats, "dropped": dict(data.dropped), "source": read}
     lines = [f"repeats: {repeats:,} of {rows:,} interactions ({repeats / max(rows, 1):.1%})"]
     if repeats >= _COMMON_REPEATS * rows > 0:
-        lines.append(
-            "users want again what they had: train, tune and choose with --include-seen, which "
-            "keeps repeats (--duplicates all) and lets lists show them"
-        )
+        advice = "users want again what they had: train, tune and choose with --include-seen"
+        lines.append(f"{advice}, which keeps repeats (--duplicates all) and lets lists show them")
     show(json_output, report, (source, [figures]), *lines)
 
 
@@ -163,5 +158,5 @@ def import_events(
     from leporid.serve import merged_log
 
     before = None if source is None else _load(source, log, json_output)
-    data = merged_log(store, before, log.duplicates or "first")  # type: ignore[arg-type]
+    data = merged_log(store, before, log.duplicates)  # type: ignore[arg-type]
     _write(data, output, json_output)

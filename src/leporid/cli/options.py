@@ -66,7 +66,7 @@ class LogOptions:
     rating: Annotated[str | None, "Rating column; else found by name."] = None
     min_rating: Annotated[float | None, "Keep rows with at least this rating; else all."] = None
     weight: Annotated[str | None, "Column of row weights; else all the same."] = None
-    duplicates: Annotated[str | None, "Of a pair that occurs again keep first, sum, all."] = None
+    duplicates: Annotated[str, "Of a pair that occurs again keep the first, sum or all."] = "first"
     separator: Annotated[str | None, "Between the fields of a text file; else found."] = None
     header: Annotated[bool | None, "First line holds names; else found."] = None
     encoding: Annotated[str, "Of a text file."] = "utf-8"
@@ -78,7 +78,6 @@ class LogOptions:
 
         options = {field.name: getattr(self, field.name) for field in fields(LogOptions)}
         core = options.pop("core")
-        options["duplicates"] = self.duplicates or "first"
         if self.separator in ("tab", "\\t"):
             options["separator"] = "\t"
         data = load(source, progress=False, **options)
@@ -105,7 +104,7 @@ class SplitOptions(LogOptions):
 
     def load(self, source: str, *, quiet: bool = False) -> Interactions:
         """As above; where lists may show an item again, repeats are kept."""
-        repeats = self.duplicates or ("all" if self.include_seen else "first")
+        repeats = "all" if self.include_seen and self.duplicates == "first" else self.duplicates
         return super(SplitOptions, replace(self, duplicates=repeats)).load(source, quiet=quiet)
 
     def split(self, source: str, *, quiet: bool = False) -> Split:

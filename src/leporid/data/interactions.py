@@ -247,9 +247,7 @@ class Interactions:
 
     def first_after(self, known: Interactions) -> NDArray[np.bool_]:
         """bool[n]: `is_first`, where the events of `known` come before all of these."""
-        before = known.sequences()
-        pairs = before.indptr, before.items
-        return first_of_pairs(self._indptr, self.item, pairs, self.n_items)
+        return first_of_pairs(self._indptr, self.item, (known._indptr, known.item), self.n_items)
 
     @property
     def repeats(self) -> int:

@@ -86,12 +86,6 @@ def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
             dropped[reason] = count
             keep[excluded] = False
 
-    def numbers(role: str) -> NDArray[np.float64]:
-        """float64[n]: NaN where missing or unreadable."""
-        given, values = _numbers(raw, role)
-        leave_out(f"unreadable {role}", _unreadable(given, values, raw, role))
-        return np.asarray(pc.fill_null(values, np.nan).to_numpy(), dtype=np.float64)
-
     leave_out("missing user", user < 0)
     leave_out("missing item", item < 0)
     time = unit = None
@@ -101,15 +95,18 @@ def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
         leave_out("unreadable time", _unreadable(given, time, raw, "time"))
         leave_out("missing time", np.asarray(pc.is_null(time)))
     if min_rating is not None:
-        rating = numbers("rating")
+        rating, unreadable = _numbers(raw, "rating")
+        leave_out("unreadable rating", unreadable)
         leave_out("missing rating", np.isnan(rating))
         leave_out("below min_rating", rating < min_rating)
     elif raw.shape is not None:
-        leave_out("explicit zero", numbers("rating") == 0)
+        leave_out("explicit zero", _numbers(raw, "rating")[0] == 0)
     weight = None
     if "weight" in raw.columns:
+        values, unreadable = _numbers(raw, "weight")
+        leave_out("unreadable weight", unreadable)
         with np.errstate(over="ignore"):
-            weight = numbers("weight").astype(np.float32)
+            weight = values.astype(np.float32)
         leave_out("missing weight", ~np.isfinite(weight))
         leave_out("weight of 0 or less", weight <= 0)
     if dropped:
@@ -181,8 +178,8 @@ def _unreadable(given: Any, read: Any, raw: RawTable, role: str) -> NDArray[np.b
     return lost
 
 
-def _numbers(raw: RawTable, role: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The ratings or weights as they were given, and as float64, null where they are no number."""
+def _numbers(raw: RawTable, role: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """float64[n], NaN where missing: the ratings or weights; bool[n]: which cannot be read."""
     origin, names = raw.report.origin, raw.report.columns
     if role not in raw.columns:
         raise DataError(
@@ -193,9 +190,11 @@ def _numbers(raw: RawTable, role: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray
     try:
         if pa.types.is_string(given.type):
             values = _where(pc.match_substring_regex(given, _NUMBER), given)
-        return given, values.cast(pa.float64())
+        values = values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"{origin}: column {names[role]!r} is no number: {error}") from None
+    lost = _unreadable(given, values, raw, role)
+    return np.asarray(pc.fill_null(values, np.nan).to_numpy(), dtype=np.float64), lost
 
 
 def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.int32], pa.Array]:
@@ -216,7 +215,8 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
     elif pa.types.is_null(values.type):  # nothing but missing values
         values = values.cast(pa.int64())
     if not pa.types.is_dictionary(values.type):
-        values = pc.dictionary_encode(_plain(values))
+        layout = pa.string() if str(values.type) == "string_view" else values.type
+        values = pc.dictionary_encode(values.cast(layout))
     encoded = values.unify_dictionaries().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = pa.concat_arrays(encoded.chunks)
@@ -321,6 +321,5 @@ def _iso_times(times: pa.ChunkedArray) -> pa.ChunkedArray:
     except pa.ArrowInvalid:
         if len(times) == 1:
             return pa.chunked_array([pa.nulls(1, pa.int64())])
-        half = len(times) // 2
-        parts = _iso_times(times[:half]), _iso_times(times[half:])
-        return pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.int64())
+        halves = times[: len(times) // 2], times[len(times) // 2 :]
+        return pa.chunked_array([c for half in halves for c in _iso_times(half).chunks])

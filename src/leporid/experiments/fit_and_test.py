@@ -1,9 +1,8 @@
 """`fit` a model, and `record_run`: test it once. Every caller that makes a record ends there.
 
 The command line, the cells of a grid, `choose` and the demonstration share it. `train_to_folder`
-also compares with baselines (`against_baselines`): TopPop, ItemKNN and EASE (and Frequency, where
-lists may show known items) with their default settings, fitted on the same split and evaluated
-alike, each compared on the same users.
+also compares with baselines (`against_baselines`): TopPop, ItemKNN, EASE (and Frequency with
+`include_seen`) as they come, fitted on the same split and evaluated alike, on the same users.
 """
 
 from __future__ import annotations

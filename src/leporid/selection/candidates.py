@@ -73,8 +73,7 @@ class Problem:
     @cached_property
     def statistics(self) -> dict[str, Any]:
         """Interactions per user, density, whether users have an order in time."""
-        about = statistics(self.split.train_valid)
-        return about | ({"include_seen": True} if self.split.include_seen else {})
+        return {**statistics(self.split.train_valid), "include_seen": self.split.include_seen}
 
     @cached_property
     def users_to_test(self) -> float:

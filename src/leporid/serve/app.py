@@ -74,8 +74,7 @@ def create_app(
     public_reading : the token is for writing only.
     cors : origins whose pages may ask, as "https://films.example"; "*" is all.
     limits : bounds on requests.
-    include_seen : whether lists show what a user already has where a request does not say; None
-        does as the run was trained.
+    include_seen : whether lists show what a user already has; None does as the run was trained.
     allowed_hosts : names that a Host header may have besides the address of the connection, so
         that no page of another site can read the answers; None allows all.
     local : no other machine reaches the server, so without tokens this one may write and reload.

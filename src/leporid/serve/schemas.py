@@ -104,9 +104,7 @@ class RecommendRequest(_In):
     n: StrictInt = Field(10, ge=1, description="Length of each list.")
     exclude: _Bounded[Id] = Field([], description="Items not to recommend.")
     candidates: _Bounded[Id] | None = Field(None, description="The only items to rank [all].")
-    exclude_seen: StrictBool | None = Field(
-        None, description="Leave out items of the history [as the run was trained]."
-    )
+    exclude_seen: StrictBool | None = Field(None, description="Leave out the history [as trained].")
     explain: StrictBool = Field(False, description="Name the items of the history nearest to it.")
     run: RunName = Field("main", description="Which of the two served runs.")
 
