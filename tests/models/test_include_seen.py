@@ -85,6 +85,13 @@ def test_a_model_remembers_what_its_lists_may_show(name: str, split: Split, tmp_
     assert all(not a & b for a, b in zip(shown(plain), known(split), strict=True))
 
 
+def test_a_blend_ranks_what_users_have_as_its_member_does(split: Split) -> None:
+    alone = leporid.train("frequency", split, include_seen=True)
+    settings: dict[str, Any] = {"members": ({"model": "frequency"},), "progress": False}
+    blend = leporid.train("blend", split, include_seen=True, **settings)
+    np.testing.assert_array_equal(blend.top_k(USERS, 9).items, alone.top_k(USERS, 9).items)
+
+
 def test_evaluation_does_as_the_split_or_the_model_says(split: Split) -> None:
     model = leporid.train("frequency", split, include_seen=True)
     expected = leporid.evaluate(model, split, at=(5,), exclude_seen=False)
