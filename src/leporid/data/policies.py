@@ -303,9 +303,10 @@ def _from_text(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]
         with contextlib.suppress(pa.ArrowInvalid):
             return _int64_times(times.cast(target), name)
     is_number = pc.match_substring_regex(times, _NUMBER)
-    if pc.mean(is_number).as_py() > 0.5:  # the others cannot be read
+    is_date = pc.match_substring_regex(times, r"^\d{4}-\d\d-\d\d")
+    if pc.sum(is_number).as_py() > pc.sum(is_date).as_py():  # the others cannot be read
         return _int64_times(_where(is_number, times).cast(pa.float64()), name)
-    times = _where(pc.match_substring_regex(times, r"^\d{4}-\d\d-\d\d"), times)
+    times = _where(is_date, times)
     times = pc.replace_substring_regex(times, r"\s*(UTC|GMT|Z)$", "Z")
     times = pc.replace_substring_regex(times, r"(:\d\d\S*)\s+([+-]\d\d)", r"\1\2")
     return _iso_times(times), MICROSECONDS
