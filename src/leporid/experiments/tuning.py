@@ -157,7 +157,8 @@ def _journal_file(storage: str | Path | None) -> Path | None:
     if storage is None:
         return None
     path = Path(storage)
-    if "://" in str(storage) or path.suffix in {".db", ".sqlite", ".sqlite3"}:
+    of_optuna = path.is_file() and b'"op_code"' in path.read_bytes()[:500]
+    if of_optuna or "://" in str(storage) or path.suffix in {".db", ".sqlite", ".sqlite3"}:
         raise ConfigError(
             f"studies are kept in a journal file since 0.8, and {storage} is none; give a file "
             f"such as study.jsonl"
