@@ -14,7 +14,8 @@ from typing import Any
 from leporid import models
 from leporid.data import Split
 from leporid.errors import MissingExtraError
-from leporid.experiments import RunRecord, fit_and_test, tune
+from leporid.experiments import FittedRun, Meter, RunRecord, fit, record_run, tune
+from leporid.models import Recommender
 from reproduction.store import PackedResults
 
 BASELINES = "baselines"
@@ -62,9 +63,9 @@ def tune_classical(
             "table": best.trials,
         }
         about: dict[str, Any] = {"dataset": dataset, "seed": seed}
-        untuned = fit_and_test(cls(), split, experiment=f"{BASELINES}-untuned", **about)
+        untuned = _tested(cls(), split, experiment=f"{BASELINES}-untuned", **about)
         about |= {"experiment": BASELINES, "extra": {"tuning": tuning}}
-        tuned = fit_and_test(cls(**best.best_config), split, **about)
+        tuned = _tested(cls(**best.best_config), split, **about)
         pairs.append((untuned.record, tuned.record))
         for _, record, table in (untuned, tuned):
             results.add(record, table)
@@ -72,3 +73,9 @@ def tune_classical(
             same = [r.key for r in earlier if (r.model, r.seed) == (record.model, seed)]
             results.remove(key for key in same if key != record.key)
     return pairs
+
+
+def _tested(model: Recommender, split: Split, **about: Any) -> FittedRun:
+    with Meter() as meter:
+        fitted = fit(model, split, seed=about["seed"])
+    return record_run(fitted, split, meter, init=None, recipe=None, **about)

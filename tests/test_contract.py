@@ -30,6 +30,8 @@ _NEURAL = {"dim": 8, "steps": 6, "batch_size": 24, "lr": 0.02, "eval_every": 3}
 SETTINGS: dict[str, dict[str, Any]] = {
     "blend": {"members": ({"model": "itemknn"}, {"model": "toppop", "weight": 0.5})},
     "toppop": {},
+    "recent": {"days": 2.0},
+    "frequency": {"half_life": 3.0},
     "userknn": {"k": 6},
     "itemknn": {"k": 5},
     "slim": {"l1": 0.06, "l2": 0.6},

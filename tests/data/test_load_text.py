@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ def test_ids_keep_their_spelling(tmp_path: Path) -> None:
         ("x" * (9 << 20), r"line 1: a row is longer than 4 MiB"),
         ("user::item\n1::" + "x" * (9 << 20), r"line 2: a row is longer than 4 MiB"),
         (f"{','.join(['x' * 99] * 999)}\n", r"a\.csv has no column .{400,700}\.\.\.\): name it"),
-        ("user,item,time\n1,2,yesterday\n", r"column 'time' holds a time that is neither"),
+        ("user,item,time\n1,2,yesterday\n", r"column 'time' holds 'yesterday', which is no time"),
         (b"user,item\n1,caf\xe9\n", r"line 2: the bytes are not utf-8"),
         (b"us\xe9r,item\n1,2\n", r"line 1: the bytes are not utf-8"),
         (
@@ -205,11 +206,72 @@ def test_one_thread_is_not_asked_to_wait_for_itself(
     assert asked == [used]
 
 
-def test_a_rating_that_is_no_number_is_located(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "user,item,rating\n1,2,3\n1,3,good\n")
-    assert len(load(path)) == 2
-    with pytest.raises(DataError, match=r"line 3: column 'rating' holds 'good'"):
-        load(path, min_rating=1)
+@pytest.mark.parametrize("role", ["rating", "weight", "time"])
+def test_values_that_cannot_be_read_are_counted_and_shown(tmp_path: Path, role: str) -> None:
+    values = ["3", "good", " 4.5 ", "5e0", "bad", "2", "7"]
+    rows = "".join(f"1,{item},{value}\n" for item, value in enumerate(values))
+    text = f"user,item,{role}\n{rows}"
+    path = write(tmp_path / "a.csv", text)
+    asked: dict[str, dict[str, Any]] = {"rating": {"min_rating": 1}, "weight": {"weight": "weight"}}
+    options, kind = asked.get(role, {}), "time" if role == "time" else "number"
+    said = rf"a\.csv: column '{role}' holds 'good', which is no {kind}: rows left out: 2"
+    with pytest.warns(LeporidWarning, match=said):
+        data = load(path, **options)
+    assert data.dropped == {f"unreadable {role}": 2}
+    assert data.items.ids.to_pylist() == [0, 2, 3, 5, 6]
+    frame = {"user": [1] * 7, "item": list(range(7)), role: values}
+    with pytest.warns(LeporidWarning, match="holds 'good'"):
+        assert load(frame, **options).dropped == data.dropped
+    if role != "weight":  # a log that is streamed has none
+        with pytest.warns(LeporidWarning, match="holds 'good'"):
+            stored = store_interactions(path, tmp_path / "scratch", "100GB", **options)
+        assert stored.dropped == data.dropped
+    worse = write(tmp_path / "b.csv", text.replace("4.5", "x").replace("5e0", "y"))
+    with pytest.raises(DataError, match=rf"column '{role}' holds 'good'.*and 3 more"):
+        load(worse, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("2024-02-27 02:12:00 UTC", 0),
+        ("2024-02-27T02:12:00Z", 0),
+        ("2024-02-27 02:12:00", 0),
+        ("2024-02-27 02:12:00+02:00", 2),
+        ("2024-02-27 02:12:00 +0200", 2),
+        ("2024-02-27T02:12:00.000-05", -5),
+    ],
+)
+def test_times_as_they_come(tmp_path: Path, text: str, zone: int) -> None:
+    expected = datetime(2024, 2, 27, 2, 12, tzinfo=timezone(timedelta(hours=zone)))
+    rows = f"user,item,bought_at\n1,1,{text}\n1,2,2024-02-30\n1,3,2024-02-28\n"
+    with pytest.warns(LeporidWarning, match="holds '2024-02-30', which is no time"):
+        data = load(write(tmp_path / "a.csv", rows))
+    assert data.dropped == {"unreadable time": 1}
+    assert data.time is not None
+    assert data.time[0] == expected.timestamp() * 1_000_000
+    assert data.ticks_per_day == 86_400_000_000
+
+
+@pytest.mark.parametrize("unit", [1, 1000, 1_000_000])
+def test_the_unit_of_whole_numbers_is_found(unit: int) -> None:
+    data = load({"user": [1, 2], "item": [1, 1], "ts": [1_709_000_000 * unit, 5]})
+    assert data.ticks_per_day == 86_400 * unit
+    assert load({"user": [1, 2], "item": [1, 1], "ts": [17, 5]}).ticks_per_day is None
+
+
+def test_columns_that_are_not_read_are_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LEPORID_PROGRESS", "on")
+    path = write(tmp_path / "a.csv", "user,price,item,ts,stars,shop\n1,9,10,3,4,x\n")
+    data = load(path)
+    assert data.source is not None
+    assert data.source.ignored == ("price", "shop")
+    assert capsys.readouterr().err.count("not read: price, shop\n") == 1
+    named = load(path, user="user", item="item", time="ts", rating="stars")
+    assert named.source is not None
+    assert named.source.sentence() == "not read: price, shop"
 
 
 def test_other_encodings_can_be_named(tmp_path: Path) -> None:

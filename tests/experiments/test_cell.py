@@ -14,10 +14,11 @@ from leporid.errors import UnknownNameError
 from leporid.evaluation import MetricTable, evaluate
 from leporid.experiments import (
     Cell,
+    Meter,
     RunRecord,
-    fit_and_test,
     load_split,
     read_experiment,
+    record_run,
     run_cell,
 )
 from leporid.models import train
@@ -43,7 +44,10 @@ def cell(log: Path, **changes: object) -> Cell:
 def test_grids_calls_and_the_command_line_record_the_same_facts(log: Path, tmp_path: Path) -> None:
     split = temporal_split(load(log).core(2))
     _, from_grid, outcomes = run_cell(cell(log))
-    direct = fit_and_test("toppop", split, dataset="toy", experiment="x", seed=0)
+    with Meter() as meter:
+        fitted = train("toppop", split, seed=0)
+    about: dict[str, Any] = {"dataset": "toy", "experiment": "x", "seed": 0}
+    direct = record_run(fitted, split, meter, init=None, recipe=None, **about)
     arguments = ["train", log, "--model", "toppop", "--core", 2, "--seed", 0, "-o", tmp_path / "r"]
     result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
     assert result.exit_code == 0

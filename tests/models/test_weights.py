@@ -188,7 +188,7 @@ def test_weights_are_saved_and_reach_the_final_model(name: str, tmp_path: Path) 
     np.testing.assert_allclose(scores, everyone(model.validated)[users], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", sorted(set(models.available()) - set(USING)))
+@pytest.mark.parametrize("name", sorted(set(models.available()) - {*USING, "frequency"}))
 def test_a_model_that_cannot_use_weights_says_so(name: str) -> None:
     split = weighted(make_split())
     assert not models.get(name).uses_weights

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leporid.config import canonical_hash, read_toml
-from leporid.experiments import ExperimentSpec
+from leporid.config import canonical_hash
+from leporid.experiments import read_experiment
 from reproduction.specs import GRIDS, GROUPS, TABLE_GROUPS, paper_spec, paper_specs
 from reproduction.store import PackedResults
 
 
 def test_every_group_of_the_paper_is_a_file_that_says_what_it_is() -> None:
     for group in GROUPS:
-        committed = ExperimentSpec.from_dict(read_toml(GRIDS / f"{group}.toml"))
+        [committed] = read_experiment(GRIDS / f"{group}.toml")
         assert committed == paper_spec(group, "ml-1m")
         assert committed.name == group
 
@@ -46,7 +46,8 @@ def test_a_table_runs_only_the_cells_it_shows() -> None:
 
 def test_the_committed_experiment_is_the_one_the_records_come_from() -> None:
     root = Path(__file__).parents[2]
-    cells = ExperimentSpec.from_dict(read_toml(GRIDS / "models-ml-100k.toml")).cells()
+    [spec] = read_experiment(GRIDS / "models-ml-100k.toml")
+    cells = spec.cells()
     assert len(cells) == 42
     assert all(PackedResults(root / "results").get(cell.key) for cell in cells)
 

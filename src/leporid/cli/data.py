@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 group = typer.Typer(help="Describe a log, split it, fetch one or make one.", no_args_is_help=True)
 
+_COMMON_REPEATS = 0.05
+"""From this share of the interactions on, `data stats` advises to show items again."""
 OutputFile = Annotated[Path, "Parquet or CSV file to write."]
 
 
@@ -53,12 +55,18 @@ def _write(data: Interactions, output: Path, json_output: bool) -> None:
 @group.command()
 @as_command
 def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
-    """Users, items, interactions, density and the share of the tail (the paper's Table 2)."""
+    """Users, items, interactions, density, share of the tail (the paper's Table 2), and repeats."""
     data = _load(source, log, json_output)
     figures = data.stats().as_dict()
     read = data.source.as_dict() if data.source is not None else None
-    report = {**figures, "dropped": dict(data.dropped), "source": read}
-    show(json_output, report, (source, [figures]))
+    left_out = sum(n for why, n in data.dropped.items() if why.startswith("duplicate pair"))
+    repeats, rows = data.repeats + left_out, len(data) + left_out
+    report = {**figures, "repeats": repeats, "dropped": dict(data.dropped), "source": read}
+    lines = [f"repeats: {repeats:,} of {rows:,} interactions ({repeats / max(rows, 1):.1%})"]
+    if repeats >= _COMMON_REPEATS * rows > 0:
+        advice = "users want again what they had: train, tune and choose with --include-seen"
+        lines.append(f"{advice}, which keeps repeats (--duplicates all) and lets lists show them")
+    show(json_output, report, (source, [figures]), *lines)
 
 
 @group.command()
@@ -85,6 +93,7 @@ def split(
         raise UnknownNameError("format", format, ["recbole"])
     data = _load(source, log, json_output)
     parts = split_by(data, log.protocol, train=train, valid=valid, seed=log.split_seed)
+    parts = parts.including_seen(log.include_seen)
     parts.save(output)
     files = [] if format is None else write_benchmark(parts, output, name)
     summary: dict[str, Any] = {"output": str(output), "protocol": parts.protocol}

@@ -36,7 +36,7 @@ class FilterOptions:
 
     only: Annotated[list[str] | None, "Only these: ID,ID or COLUMN=VALUE,VALUE of --items."] = None
     exclude: Annotated[list[str] | None, "Not these items; as --only."] = None
-    include_seen: Annotated[bool, "Also items the user has already."] = False
+    include_seen: Annotated[bool | None, "Also items the user already has [as trained]."] = None
 
     def settings(self, model: Recommender, items: Path | None) -> dict[str, Any]:
         """Keywords of the library's functions."""
@@ -46,7 +46,8 @@ class FilterOptions:
             raise ConfigError("no item is left: the --only options exclude each other")
         hidden = [_item_ids(model, text, "--exclude", items) for text in self.exclude or []]
         exclude = [item for ids in hidden for item in ids] or None
-        return {"only": only, "exclude": exclude, "exclude_seen": not self.include_seen}
+        exclude_seen = None if self.include_seen is None else not self.include_seen
+        return {"only": only, "exclude": exclude, "exclude_seen": exclude_seen}
 
 
 def recommend(
@@ -253,6 +254,7 @@ class _Service:
     store: Annotated[str | None, "SQLite file or postgresql:// URL for new events [none]."] = None
     token: Annotated[str | None, "What a client must send [the variable LEPORID_TOKEN]."] = None
     public_reading: Annotated[bool, "Reading needs no token."] = False
+    include_seen: Annotated[bool | None, "Also items the user already has [as trained]."] = None
 
 
 def serve(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -172,14 +172,13 @@ def evaluate(
     at: Annotated[str, "Cut-offs, separated by commas."] = "1,5,10",
     metrics: Annotated[str | None, "Only these, for example HR,F1,NDCG [all]."] = None,
     stratum: Annotated[list[str] | None, "Also over this group [tail-users, cold-users]."] = None,
-    include_seen: Annotated[bool, "Also rank items of the history (--duplicates all)."] = False,
     export: Annotated[Path | None, "Write one row per user to this .csv or .parquet file."] = None,
     json_output: Json = False,
 ) -> None:
     """Rank all items for every user and report HR, F1, NDCG and more, with 95% intervals.
 
     Give a saved MODEL, or --recommendations made elsewhere. DATA, --core and --protocol must be
-    those the model was trained with.
+    those the model was trained with; --include-seen is so by itself.
     """
     if (model is None) == (recommendations is None):
         raise ConfigError("give either the folder of a model or --recommendations FILE")
@@ -194,24 +193,28 @@ def evaluate(
 
     if model is not None and (model / "validated" / "model.json").is_file():
         typer.echo("the validated model is evaluated: the final one was fitted on test", err=True)
-    ranked: Any = Recommendations.read(recommendations, *names) if recommendations else None
+    ranked: Any = None if model is None else load_model(model, validated=True)
+    if recommendations is not None:
+        ranked = Recommendations.read(recommendations, *names)
+    elif log.include_seen is None:
+        log = replace(log, include_seen=ranked.fitting.include_seen or None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeporidWarning)
+        split = log.split(data, quiet=json_output)
         table = evaluate_model(
-            load_model(model, validated=True) if model is not None else ranked,
-            log.split(data, quiet=json_output),
+            ranked,
+            split,
             at=cuts,
             part=part,  # type: ignore[arg-type]
             progress=not json_output,
             metrics=parse_list(metrics or "") or None,
-            exclude_seen=not include_seen,
+            exclude_seen=not split.include_seen,
         )
     notes = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]
     for note in notes:
         typer.echo(f"warning: {note}", err=True)
     if export is not None:
         (table.to_csv if export.suffix == ".csv" else table.to_parquet)(export)
-    # By default the paper's tail users and cold users, where there are any.
     usual = [name for name in ("tail-users", "cold-users") if table.has_users(name)]
     strata = {name: table.mean(stratum=name) for name in stratum or usual}
     means, intervals = table.mean(), table.intervals()

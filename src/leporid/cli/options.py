@@ -13,7 +13,7 @@ import inspect
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -81,8 +81,8 @@ class LogOptions:
         if self.separator in ("tab", "\\t"):
             options["separator"] = "\t"
         data = load(source, progress=False, **options)
-        if data.source is not None and data.source.guessed and not quiet:
-            typer.echo(data.source.sentence(), err=True)
+        if data.source is not None and not quiet and (found := data.source.sentence()):
+            typer.echo(found, err=True)
         inner = data.core(core) if core else data
         if len(inner) < len(data) and not quiet:
             typer.echo(
@@ -100,21 +100,29 @@ class SplitOptions(LogOptions):
 
     protocol: Annotated[str, "temporal, leave-last-out, global-time or random."] = "temporal"
     split_seed: Annotated[int, "Seed of a random split (also of a log without times)."] = 0
+    include_seen: Annotated[bool | None, "Lists may show what a user already has."] = None
+
+    def load(self, source: str, *, quiet: bool = False) -> Interactions:
+        """As above; where lists may show an item again, repeats are kept."""
+        repeats = "all" if self.include_seen and self.duplicates == "first" else self.duplicates
+        return super(SplitOptions, replace(self, duplicates=repeats)).load(source, quiet=quiet)
 
     def split(self, source: str, *, quiet: bool = False) -> Split:
         """Read and cut the log, or read a split as it was saved."""
         from leporid.data import Split, is_split, split_by
 
         if not is_split(source):
-            data = self.load(source, quiet=quiet)
-            return split_by(data, self.protocol, seed=self.split_seed)
+            parts = split_by(self.load(source, quiet=quiet), self.protocol, seed=self.split_seed)
+            return parts.including_seen(self.include_seen)
         changed = [
-            field.name for field in fields(self) if getattr(self, field.name) != field.default
+            field.name
+            for field in fields(self)
+            if field.name != "include_seen" and getattr(self, field.name) != field.default
         ]
         if changed:
             names = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
             raise ConfigError(f"{source} is a split, already filtered and cut: leave out {names}")
-        split = Split.load(source)
+        split = Split.load(source).including_seen(self.include_seen)
         if not quiet:
             sizes = ", ".join(f"{len(getattr(split, p)):,} {p}" for p in ("train", "valid", "test"))
             typer.echo(f"{source}: a split by {split.protocol}: {sizes}", err=True)

@@ -176,7 +176,7 @@ def _out_of_core(
     for option, value in others.items():
         if value is not None:
             raise ConfigError(f"--memory and --{option} do not go together: leave one out")
-    for key in ("protocol", "split_seed"):  # refused before: they go with --part train
+    for key in ("protocol", "split_seed", "include_seen"):  # they are about a split
         del options[key]
     with suppress(OSError):  # what it needs meanwhile cannot be written then either
         output.parent.mkdir(parents=True, exist_ok=True)

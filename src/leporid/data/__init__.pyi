@@ -11,6 +11,7 @@ from .interactions import DatasetStats as DatasetStats
 from .interactions import Duplicates as Duplicates
 from .interactions import Interactions as Interactions
 from .interactions import Sequences as Sequences
+from .interactions import expect as expect
 from .interactions import first_of_pairs as first_of_pairs
 from .item_table import ItemInfo as ItemInfo
 from .item_table import ItemTable as ItemTable
@@ -24,7 +25,6 @@ from .split import PROTOCOLS as PROTOCOLS
 from .split import Part as Part
 from .split import Split as Split
 from .split import cold_items_split as cold_items_split
-from .split import expect as expect
 from .split import global_time_split as global_time_split
 from .split import inner_validation_split as inner_validation_split
 from .split import leave_last_out as leave_last_out

@@ -73,20 +73,21 @@ class LoadReport:
     """Whether a text file begins with names."""
     time_unit: str | None = None
     """'as given' or 'microseconds'; None without times."""
+    ignored: tuple[str, ...] = ()
+    """The columns without a role."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON-able values."""
         return {**asdict(self), "columns": dict(self.columns), "guessed": list(self.guessed)}
 
     def sentence(self) -> str:
-        """What was guessed, in one line; empty where nothing was."""
-        if not self.guessed:
-            return ""
+        """What was guessed and what is not read, in one line; empty where neither is so."""
         parts = [f"{role}={self.columns[role]}" for role in self.guessed]
-        if self.separator is not None:
+        if parts and self.separator is not None:
             shown = {"\t": "tab", " ": "space"}.get(self.separator, f"'{self.separator}'")
             parts += [f"separator={shown}", f"header={'yes' if self.header else 'no'}"]
-        return "guessed: " + ", ".join(parts)
+        said = {"guessed": ", ".join(parts), "not read": listed(self.ignored)}
+        return "; ".join(f"{what}: {names}" for what, names in said.items() if names)
 
 
 class RawTable(NamedTuple):
@@ -204,7 +205,9 @@ def find_columns(
         raise DataError(f"{origin}: two roles have the same column: {roles}")
     unread = "rating" if not asked.need_rating else "weight" if is_rating else None
     read = {role: positions[role] for role in named if role != unread}
-    return read, LoadReport(origin, kind, named, tuple(guessed), rows=0)
+    used = {*positions.values()}
+    ignored = tuple(name for n, name in enumerate(names) if n not in used)
+    return read, LoadReport(origin, kind, named, tuple(guessed), rows=0, ignored=ignored)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -361,7 +361,6 @@ def _fault(layout: Layout, message: str = "") -> DataError | None:
     path, width = layout.file.path, len(layout.names)
     if "Empty CSV" in message:
         return NoRowsError(f"{path} has no rows")
-    value = re.search(r"In CSV column #(\d+).*invalid value '(.*)'", message, re.DOTALL)
     quotes: Any = {"strict": True} if layout.quoting else {"quoting": csv.QUOTE_NONE}
     line, limit = layout.line, csv.field_size_limit(LONGEST_ROW)
     with _opened(layout) as file:
@@ -381,11 +380,6 @@ def _fault(layout: Layout, message: str = "") -> DataError | None:
                     return EncodingError(where, layout.encoding)
                 if len(row) > LONGEST_ROW:
                     return DataError(_too_long(where))
-                if value and fields and fields[int(value[1])] == value[2]:
-                    name, shown = layout.names[int(value[1])], shortened(value[2], 60)
-                    return DataError(
-                        f"{where}: column {name!r} holds {shown!r}, which is no number"
-                    )
                 line = layout.line + reader.line_num
         except csv.Error as error:
             say = _too_long if "limit" in str(error) else _not_closed

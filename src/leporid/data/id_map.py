@@ -149,10 +149,7 @@ class IdMap:
             return self
         dropped = self.ids.filter(pa.array(outside))
         if self.dropped is not None:
-            earlier = self.dropped.ids
-            if earlier.type != dropped.type:  # before 0.8, what was kept could become integers
-                earlier, dropped = earlier.cast(pa.string()), dropped.cast(pa.string())
-            dropped = pa.concat_arrays([earlier, dropped])
+            dropped = pa.concat_arrays([self.dropped.ids, dropped])
         before = IdMap.from_values(dropped, self.kind)
         return replace(self.take(indices), dropped=before, core=max(k, self.core))
 

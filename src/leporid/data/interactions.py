@@ -18,7 +18,7 @@ from scipy import sparse
 
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
-from leporid.errors import DataError, UnknownNameError
+from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.kernel import kernel
 
 if TYPE_CHECKING:
@@ -227,6 +227,16 @@ class Interactions:
         return bool(2 * constant <= len(several))
 
     @cached_property
+    def ticks_per_day(self) -> int | None:
+        """How many units of `time` a day has; None without times, or in other units.
+
+        As seconds, milli-, micro- or nanoseconds since 1970, the newest time lies in 1990 to 2100.
+        """
+        newest = 0 if self.time is None else int(self.time.max(initial=0))
+        days = (86_400 * 1000**power for power in range(4))
+        return next((n for n in days if 20 * 365 < newest / n < 130 * 366), None)
+
+    @cached_property
     def _indptr(self) -> NDArray[np.int64]:
         counts = np.bincount(self.user, minlength=self.n_users)
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -234,8 +244,11 @@ class Interactions:
     @cached_property
     def is_first(self) -> NDArray[np.bool_]:
         """bool[n]: False where an earlier event has the same user and item."""
-        nothing = np.zeros(self.n_users + 1, np.int64), self.item[:0]
-        return first_of_pairs(self._indptr, self.item, nothing, self.n_items)
+        return self.first_after(self.select(np.arange(0)))
+
+    def first_after(self, known: Interactions) -> NDArray[np.bool_]:
+        """bool[n]: `is_first`, where the events of `known` come before all of these."""
+        return first_of_pairs(self._indptr, self.item, (known._indptr, known.item), self.n_items)
 
     @property
     def repeats(self) -> int:
@@ -331,6 +344,14 @@ class Interactions:
         hasher.update(self.users.digest.encode())
         hasher.update(self.items.digest.encode())
         return hasher.hexdigest()[:16]
+
+
+def expect(value: Any, kind: type, call: str) -> None:
+    """Refuse an argument of `call` that is no `kind`, and say how one is made."""
+    if not isinstance(value, kind):
+        how = "load(...)" if kind is Interactions else "temporal_split(leporid.load(...))"
+        given = f"takes {kind.__name__}, not {type(value).__name__}"
+        raise ConfigError(f"{call} {given}: give it leporid.{how}")
 
 
 def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:

@@ -126,8 +126,8 @@ def load(
             numbers = pa.chunked_array([np.arange(report.rows)])
             raw = raw._replace(columns={**raw.columns, "time": numbers}, report=report)
         data = to_interactions(raw, min_rating, duplicates)
-    if progress and raw.report.guessed:
-        say(f"{raw.report.origin}: {raw.report.sentence()}")
+    if progress and (found := raw.report.sentence()):
+        say(f"{raw.report.origin}: {found}")
     return data
 
 
@@ -337,10 +337,9 @@ def _text_columns(
 def _conversion(
     roles: Mapping[str, str], partitions: Mapping[str, Any], inferred: bool
 ) -> pa_csv.ConvertOptions:
-    """Ids as dictionaries ('007' stays '007'); the type of times is `inferred`, or text."""
-    ids = pa.dictionary(pa.int32(), pa.string())
-    types = {"user": ids, "item": ids, "rating": pa.float64(), "weight": pa.float64()}
-    types |= {} if inferred else {"time": pa.string()}
+    """Ids as dictionaries ('007' stays '007'); the type of all else is `inferred`, or text."""
+    types = dict.fromkeys(("user", "item"), pa.dictionary(pa.int32(), pa.string()))
+    types |= {} if inferred else dict.fromkeys(("time", "rating", "weight"), pa.string())
     return pa_csv.ConvertOptions(
         include_columns=[name for name in roles if name not in partitions],
         column_types={name: types[role] for name, role in roles.items() if role in types},

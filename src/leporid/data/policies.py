@@ -27,6 +27,7 @@ _FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
 """Whole numbers that may be days."""
 _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 """An integer as a program would print it: no leading zero, no plus sign."""
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 class KeptRows(NamedTuple):
@@ -68,9 +69,10 @@ def to_interactions(
 def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
     """Leave out and count what the policies exclude.
 
-    A row counts once, for the first of these that applies: missing user, missing item, missing
-    time, missing rating (only where `min_rating` asks for ratings), below `min_rating`; in a
-    matrix without `min_rating`, a stored zero; missing weight, weight of 0 or less.
+    A row counts once, for the first of these that applies: missing user, missing item, unreadable
+    or missing time, unreadable or missing rating (only where `min_rating` asks for ratings), below
+    `min_rating`; in a matrix without `min_rating`, a stored zero; unreadable or missing weight,
+    weight of 0 or less. What cannot be read is text: one warning shows the first of a column.
     """
     origin, names = raw.report.origin, raw.report.columns
     user, user_values = _coded(raw.columns["user"], "user", origin)
@@ -88,18 +90,23 @@ def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
     leave_out("missing item", item < 0)
     time = unit = None
     if "time" in raw.columns:
-        time, unit = _int64_times(_plain(raw.columns["time"]), names["time"])
+        given = _plain(raw.columns["time"])
+        time, unit = _int64_times(given, names["time"])
+        leave_out("unreadable time", _unreadable(given, time, raw, "time"))
         leave_out("missing time", np.asarray(pc.is_null(time)))
     if min_rating is not None:
-        rating = _numbers(raw, "rating")
+        rating, unreadable = _numbers(raw, "rating")
+        leave_out("unreadable rating", unreadable)
         leave_out("missing rating", np.isnan(rating))
         leave_out("below min_rating", rating < min_rating)
     elif raw.shape is not None:
-        leave_out("explicit zero", _numbers(raw, "rating") == 0)
+        leave_out("explicit zero", _numbers(raw, "rating")[0] == 0)
     weight = None
     if "weight" in raw.columns:
+        values, unreadable = _numbers(raw, "weight")
+        leave_out("unreadable weight", unreadable)
         with np.errstate(over="ignore"):
-            weight = _numbers(raw, "weight").astype(np.float32)
+            weight = values.astype(np.float32)
         leave_out("missing weight", ~np.isfinite(weight))
         leave_out("weight of 0 or less", weight <= 0)
     if dropped:
@@ -143,26 +150,51 @@ def _listed(dropped: Mapping[str, int]) -> str:
 
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Strings in the one layout every kernel knows, dictionaries decoded."""
+    """Dictionaries decoded; text without white space around it, null where blank."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    is_string = str(values.type) in ("large_string", "string_view")
-    return values.cast(pa.string()) if is_string else values
+    if str(values.type) not in ("string", "large_string", "string_view"):
+        return values
+    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+    return _where(pc.not_equal(text, ""), text)
 
 
-def _numbers(raw: RawTable, role: str) -> NDArray[np.float64]:
-    """float64[n]: the ratings or weights, NaN where missing."""
+def _where(keep: Any, values: Any) -> Any:
+    """The values, null where not kept."""
+    return pc.if_else(keep, values, pa.scalar(None, values.type))
+
+
+def _unreadable(given: Any, read: Any, raw: RawTable, role: str) -> NDArray[np.bool_]:
+    """bool[n]: text that was given and not read, which must not be most of a column."""
+    lost = np.asarray(pc.and_(pc.is_valid(given), pc.is_null(read)))
+    lost &= pa.types.is_string(given.type)
+    if lost.any():
+        count, first = int(np.count_nonzero(lost)), given[int(np.argmax(lost))].as_py()
+        text = f"{raw.report.origin}: column {raw.report.columns[role]!r} holds "
+        text += f"{shortened(first, 60)!r}, which is no {'time' if role == 'time' else 'number'}"
+        if 2 * count > len(given) - given.null_count:
+            raise DataError(f"{text}, and {count - 1:,} more: name another column")
+        warnings.warn(f"{text}: rows left out: {count:,}", LeporidWarning, stacklevel=5)
+    return lost
+
+
+def _numbers(raw: RawTable, role: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """float64[n], NaN where missing: the ratings or weights; bool[n]: which cannot be read."""
     origin, names = raw.report.origin, raw.report.columns
     if role not in raw.columns:
         raise DataError(
             f"{origin} has no column that looks like a rating (using: {', '.join(names.values())})"
             f", which min_rating needs: name it with rating=... (--rating on the command line)"
         )
+    given = values = _plain(raw.columns[role])
     try:
-        column = _plain(raw.columns[role]).cast(pa.float64())
+        if pa.types.is_string(given.type):
+            values = _where(pc.match_substring_regex(given, _NUMBER), given)
+        values = values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"{origin}: column {names[role]!r} is no number: {error}") from None
-    return np.asarray(pc.fill_null(column, np.nan).to_numpy(), dtype=np.float64)
+    lost = _unreadable(given, values, raw, role)
+    return np.asarray(pc.fill_null(values, np.nan).to_numpy(), dtype=np.float64), lost
 
 
 def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.int32], pa.Array]:
@@ -183,7 +215,8 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
     elif pa.types.is_null(values.type):  # nothing but missing values
         values = values.cast(pa.int64())
     if not pa.types.is_dictionary(values.type):
-        values = pc.dictionary_encode(_plain(values))
+        layout = pa.string() if str(values.type) == "string_view" else values.type
+        values = pc.dictionary_encode(values.cast(layout))
     encoded = values.unify_dictionaries().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = pa.concat_arrays(encoded.chunks)
@@ -201,7 +234,7 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
 def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """float64[n], null where missing or infinite."""
     values = values.cast(pa.float64())
-    return pc.if_else(pc.is_finite(values), values, pa.scalar(None, pa.float64()))
+    return _where(pc.is_finite(values), values)
 
 
 def _trimmed(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
@@ -212,7 +245,7 @@ def _trimmed(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
         text = pc.utf8_trim_whitespace(distinct.cast(pa.string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(f"{origin}: the {kind} column has type {distinct.type}, no id") from None
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    return _where(pc.not_equal(text, ""), text)
 
 
 def _external_ids(values: pa.Array) -> pa.Array:
@@ -226,7 +259,7 @@ def _external_ids(values: pa.Array) -> pa.Array:
 
 
 def _int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
-    """The times as int64 (null where missing or not finite), and their unit.
+    """The times as int64 (null where missing, unreadable or not finite), and their unit.
 
     - integers, and floats that are all whole numbers: as they are, in the unit of the file, unless
       all of them are days such as 20240227;
@@ -266,19 +299,28 @@ def _whole_times(times: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
 
 def _from_text(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
     """Numbers as text, or ISO strings, with and without a zone in one column."""
-    times, nothing = pc.utf8_trim_whitespace(times), pa.scalar(None, pa.string())
-    times = pc.if_else(pc.equal(times, ""), nothing, times)
     for target in (pa.int64(), pa.float64()):
         with contextlib.suppress(pa.ArrowInvalid):
             return _int64_times(times.cast(target), name)
+    is_number = pc.match_substring_regex(times, _NUMBER)
+    is_date = pc.match_substring_regex(times, r"^\d{4}-\d\d-\d\d")
+    if pc.sum(is_number).as_py() > pc.sum(is_date).as_py():  # the others cannot be read
+        return _int64_times(_where(is_number, times).cast(pa.float64()), name)
+    times = _where(is_date, times)
     times = pc.replace_substring_regex(times, r"\s*(UTC|GMT|Z)$", "Z")
+    times = pc.replace_substring_regex(times, r"(:\d\d\S*)\s+([+-]\d\d)", r"\1\2")
+    return _iso_times(times), MICROSECONDS
+
+
+def _iso_times(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """int64[n]: microseconds; null where there is no such day, found by halving the column."""
     zoned = pc.match_substring_regex(times, r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
     try:
-        local = pc.if_else(zoned, nothing, times).cast(pa.timestamp("us"))
-        utc = pc.if_else(zoned, times, nothing).cast(pa.timestamp("us", tz="UTC"))
-    except pa.ArrowInvalid as error:
-        raise DataError(
-            f"column {name!r} holds a time that is neither a number nor an ISO date: "
-            f"{shortened(error)}"
-        ) from None
-    return pc.coalesce(local.cast(pa.int64()), utc.cast(pa.int64())), MICROSECONDS
+        local = _where(pc.invert(zoned), times).cast(pa.timestamp("us"))
+        utc = _where(zoned, times).cast(pa.timestamp("us", tz="UTC"))
+        return pc.coalesce(local.cast(pa.int64()), utc.cast(pa.int64()))
+    except pa.ArrowInvalid:
+        if len(times) == 1:
+            return pa.chunked_array([pa.nulls(1, pa.int64())])
+        halves = times[: len(times) // 2], times[len(times) // 2 :]
+        return pa.chunked_array([c for half in halves for c in _iso_times(half).chunks])

@@ -29,12 +29,14 @@ from leporid.artifacts import (
 )
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
+from leporid.data.interactions import Interactions, expect
 from leporid.data.loading import load
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 Part = Literal["valid", "test"]
 PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
+RARE_REPEATS = 0.01
+"""Below this share of the interactions, showing items again costs more than it finds."""
 
 _ARRAYS, _SUMMARY = "split.safetensors", SPLIT_SUMMARY
 _FORMAT = "leporid-split-2"
@@ -49,6 +51,8 @@ class Split:
     test: Interactions
     protocol: str
     """How it was made: 'temporal(0.7, 0.1)', 'random(0.7, 0.1, seed=0)'."""
+    include_seen: bool = False
+    """Whether lists may show items that the user already has, so that repeats are targets too."""
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name} {len(part):,}" for name, part in self._parts().items())
@@ -88,25 +92,39 @@ class Split:
         """The held-out interactions of `part`."""
         return self.valid if part == "valid" else self.test
 
+    def targets(self, part: Part) -> Interactions:
+        """What is to be found in `part`, each item once: new ones, and repeats if included."""
+        held_out = self.part(part)
+        first = held_out.is_first if self.include_seen else held_out.first_after(self.known(part))
+        return held_out if first.all() else held_out.select(first)
+
     @cached_property
     def digest(self) -> str:
-        """A hash of the three parts."""
-        return "-".join(p.digest[:8] for p in (self.train, self.valid, self.test))
+        """A hash of the three parts, and of whether repeats are targets."""
+        parts = (part.digest[:8] for part in self._parts().values())
+        return "-".join(parts) + "-seen" * self.include_seen
+
+    def including_seen(self, include_seen: bool | None = True) -> Split:
+        """The same parts with `include_seen`, None for as it is; warns where repeats are rare."""
+        if include_seen is None or include_seen == self.include_seen:
+            return self
+        total = len(self.train_valid) + len(self.test)
+        repeats = self.train_valid.repeats + len(self.test) - len(self.targets("test"))
+        if include_seen and repeats < RARE_REPEATS * total:
+            text = f"only {repeats:,} of {total:,} interactions are repeats: include_seen "
+            _warn(f"{text}(--include-seen) is for logs that have them, read with duplicates='all'")
+        return replace(self, include_seen=include_seen)
 
     def save(self, path: str | Path) -> Path:
-        """Write the directory `path`: `split.safetensors` (arrays) and `split.json` (the rest).
-
-        The directory is replaced as a whole; `manifest.json` says what belongs together.
-        """
+        """Write the directory `path`, replaced as a whole: arrays, and the rest as JSON."""
         arrays = self.users.to_arrays("users.") | self.items.to_arrays("items.")
         for name, part in self._parts().items():
             arrays |= part.to_stored(name)
         summary = {
             "format": _FORMAT,
             "protocol": self.protocol,
+            "include_seen": self.include_seen,
             "digest": self.digest,
-            "users": self.n_users,
-            "items": self.n_items,
             "interactions": {name: len(part) for name, part in self._parts().items()},
         }
         with atomic_folder(path) as folder:
@@ -136,17 +154,11 @@ class Split:
             parts = {name: Interactions.from_stored(arrays, name, users, items) for name in names}
         except DataError as error:
             raise DataError(f"{folder / _ARRAYS} is damaged: {error}; save it again") from None
-        return cls(**parts, protocol=str(summary.get("protocol")))
+        seen = summary.get("include_seen") is True
+        return cls(**parts, protocol=str(summary.get("protocol")), include_seen=seen)
 
     def _parts(self) -> dict[str, Interactions]:
         return {"train": self.train, "valid": self.valid, "test": self.test}
-
-
-def expect(value: Any, kind: type[Split], call: str) -> None:
-    """Refuse an argument of `call` that is no `kind`, and say how one is made."""
-    if not isinstance(value, kind):
-        given = f"takes {kind.__name__}, not {type(value).__name__}"
-        raise ConfigError(f"{call} {given}: give it leporid.temporal_split(leporid.load(...))")
 
 
 def temporal_split(
@@ -239,21 +251,23 @@ def inner_validation_split(split: Split) -> Split:
     name, _, numbers = split.protocol.removesuffix(")").partition("(")
     if name == "temporal" and numbers:
         train, valid = map(float, numbers.split(", "))
-        return _by_share(known, train, valid, split.protocol)
-    if name == "random" and numbers:
+        inner = _by_share(known, train, valid, split.protocol)
+    elif name == "random" and numbers:
         first, second, seed = numbers.split(", ")
-        return random_split(known, float(first), float(second), int(seed.removeprefix("seed=")))
-    if name in ("leave-last-out", "leave-random-out"):
-        return _leave_out(known, int(numbers.removeprefix("seed=")) if numbers else None)
-    if name == "global-time" and numbers:
+        inner = random_split(known, float(first), float(second), int(seed.removeprefix("seed=")))
+    elif name in ("leave-last-out", "leave-random-out"):
+        inner = _leave_out(known, int(numbers.removeprefix("seed=")) if numbers else None)
+    elif name == "global-time" and numbers:
         # Times that tie may leave the training part empty; a share of it may not be.
         n = len(known) + len(split.test)
         train = max(len(split.train), 1) / n
-        return global_time_split(known, train=train, valid=min(len(split.valid) / n, 1 - train))
-    raise ConfigError(
-        f"an inner validation split repeats the protocol of the split, and {split.protocol!r} is "
-        f"none of {', '.join(PROTOCOLS)}"
-    )
+        inner = global_time_split(known, train=train, valid=min(len(split.valid) / n, 1 - train))
+    else:
+        raise ConfigError(
+            f"an inner validation split repeats the protocol of the split, and {split.protocol!r} "
+            f"is none of {', '.join(PROTOCOLS)}"
+        )
+    return replace(inner, include_seen=split.include_seen)
 
 
 def split_by(
@@ -280,9 +294,8 @@ def cold_items_split(
     by: Literal["random", "time"] = "random",
     *,
     protocol: str = "temporal",
-    train: float = 0.7,
-    valid: float = 0.1,
     seed: int = 0,
+    **shares: float,
 ) -> Split:
     """A split by `protocol` in which a share of the items occurs in the test part alone.
 
@@ -294,7 +307,7 @@ def cold_items_split(
     ----------
     share : of the items, above 0 and below 1
     by : "random" draws the cold items; "time" takes those that appear last, on one clock for all
-    protocol, train, valid : as for `leporid.data.split_by`
+    protocol, shares : as for `leporid.data.split_by`, which has the shares `train` and `valid`
     seed : of the draw, and of a random protocol
     """
     count = round(share * data.n_items)
@@ -315,7 +328,7 @@ def cold_items_split(
         chosen = np.argsort(first_seen, kind="stable")[-count:]
     cold = np.zeros(data.n_items, bool)
     cold[chosen] = True
-    whole = split_by(data, protocol, train=train, valid=valid, seed=seed)
+    whole = split_by(data, protocol, seed=seed, **shares)
     first, then = (part.select(~cold[part.item]) for part in (whole.train, whole.valid))
     dropped = len(whole.train) + len(whole.valid) - len(first) - len(then)
     name = f"cold-items({share:g}, {by}, seed={seed}, left out {dropped}) of {whole.protocol}"
@@ -324,12 +337,13 @@ def cold_items_split(
 
 def _warn_no_order(data: Interactions, instead: str) -> None:
     reason = "the log has no times" if data.time is None else "most users have only one time"
-    warnings.warn(
-        f"{reason}: {instead}; load it with order='file' (--order file) if the rows of the file "
-        f"are in time order",
-        LeporidWarning,
-        stacklevel=3,
-    )
+    advice = "load it with order='file' (--order file) if the rows of the file are in time order"
+    _warn(f"{reason}: {instead}; {advice}")
+
+
+def _warn(text: str) -> None:
+    """Names the line that called a function of this file."""
+    warnings.warn(text, LeporidWarning, stacklevel=4)
 
 
 def _shuffled(data: Interactions, seed: int) -> Interactions:

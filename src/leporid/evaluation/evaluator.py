@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect, first_of_pairs
+from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES, popularity_class
@@ -96,13 +96,13 @@ class Recommendations:
 
     def lists(self, split: Split, users: NDArray[np.int32], n: int) -> TopK:
         """The first `n` recommendations of user indices; -1 and -inf fill short lists."""
-        row_user = _encode(self.user, split.users)
+        row_user = split.users.encode(self.user)
         if strangers := pc.unique(self.user.filter(pa.array(row_user < 0))).to_pylist():
             raise UnknownIdError(
                 f"{self.source} has {len(strangers)} users that are not in the data, the first is "
                 f"{strangers[0]!r}: evaluate on the data and the core the lists were made for"
             )
-        row_item = _encode(self.item, split.items)
+        row_item = split.items.encode(self.item)
         pairs = pa.table({"user": self.user, "item": self.item}).group_by(["user", "item"])
         counts = pairs.aggregate([([], "count_all")])
         if repeated := counts.filter(pc.field("count_all") > 1).slice(0, 1).to_pylist():
@@ -140,7 +140,7 @@ def evaluate(
     batch_size: int | None = None,
     progress: bool | ProgressLike | None = None,
     metrics: Sequence[str] | None = None,
-    exclude_seen: bool = True,
+    exclude_seen: bool | None = None,
 ) -> MetricTable:
     """Rank every candidate for every user with items in `part`, and compare.
 
@@ -158,20 +158,20 @@ def evaluate(
         a callable `(users int32[m], history Sequences) -> float32[m, n_items]`;
         float32[n_users, n_items] scores; a `TopK` with one list for each user of the split;
         `Recommendations`. Lists are judged as given, scores are masked first.
-    at : cut-offs N, positive
-    part : 'test' or 'valid'
-    batch_size : users scored at once, instead of the automatic choice
-    progress : True for a bar on the terminal
+    at, part : cut-offs N, positive; 'test' or 'valid'
+    batch_size, progress : users scored at once [found]; True for a bar on the terminal
     metrics : names without cut-off ('HR', 'F1'), all by default
-    exclude_seen : False makes every item a candidate, and lets all held-out items count; for logs
-        whose repeated events were kept (`load(..., duplicates="all")`)
+    exclude_seen : False makes every item a candidate, and lets all held-out items count; None does
+        so where the split (`Split.include_seen`) or the model was made for it
     """
     expect(split, Split, "evaluate(model, split)")
     if part not in ("valid", "test"):
         raise UnknownNameError("part", str(part), ["valid", "test"])
     cuts, families = _asked(at, FAMILIES if metrics is None else metrics)
+    shows = split.include_seen or getattr(getattr(model, "fitting", None), "include_seen", False)
+    exclude_seen = not shows if exclude_seen is None else exclude_seen
     known = split.known(part).sequences()
-    held_out, repeated = _items_to_find(split.part(part), part, known if exclude_seen else None)
+    held_out, repeated = _items_to_find(replace(split, include_seen=not exclude_seen), part)
     users, n = np.unique(held_out.user), cuts[-1]
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
@@ -226,23 +226,17 @@ def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], 
     return tuple(sorted({int(n) for n in at})), tuple(f for f in FAMILIES if f in metrics)
 
 
-def _items_to_find(
-    held_out: Interactions, part: Part, known: Sequences | None
-) -> tuple[Interactions, int]:
+def _items_to_find(split: Split, part: Part) -> tuple[Interactions, int]:
     """What counts as found, each item once; how many others the users have already."""
-    if len(held_out) == 0:
+    held_out, distinct = split.targets(part), np.count_nonzero(split.part(part).is_first)
+    if not distinct:
         raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
-    first = distinct = held_out.is_first
-    if known is not None:
-        rows, before = held_out.sequences(), (known.indptr, known.items)
-        first = first_of_pairs(rows.indptr, rows.items, before, held_out.n_items)
-    if not first.any():
+    if not len(held_out):
         raise DataError(
             f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
             f"lets known items be recommended again"
         )
-    wanted = held_out if first.all() else held_out.select(first)
-    return wanted, int(np.count_nonzero(distinct)) - len(wanted)
+    return held_out, int(distinct) - len(held_out)
 
 
 def _ranked(
@@ -326,12 +320,3 @@ def _find_hits(
     found = np.asarray(held_out.csr()[rows.ravel(), np.maximum(top, 0).ravel()]).reshape(top.shape)
     # Column by column in memory, since metrics add up ranks over all users at once.
     return np.asfortranarray((found > 0) & (top >= 0))
-
-
-def _encode(values: pa.Array, ids: IdMap) -> NDArray[np.int32]:
-    """Indices, -1 where unknown; text that is no number is unknown among integer ids."""
-    values = values.cast(pa.int64() if pa.types.is_integer(values.type) else pa.string())
-    if ids.is_integer and pa.types.is_string(values.type):
-        number = pc.match_substring_regex(values, r"^-?[0-9]{1,18}$")
-        values = pc.if_else(number, values, pa.scalar(None, pa.string())).cast(pa.int64())
-    return ids.encode(values)

@@ -1,8 +1,8 @@
-"""`fit_and_test`: fit a model, test it once, record it. Every caller that makes a record ends here.
+"""`fit` a model, and `record_run`: test it once. Every caller that makes a record ends there.
 
 The command line, the cells of a grid, `choose` and the demonstration share it. `train_to_folder`
-also compares with baselines (`against_baselines`): TopPop, ItemKNN and EASE with their default
-settings, fitted on the same split and evaluated alike, each compared on the same users.
+also compares with baselines (`against_baselines`): TopPop, ItemKNN, EASE (and Frequency with
+`include_seen`) as they come, fitted on the same split and evaluated alike, on the same users.
 """
 
 from __future__ import annotations
@@ -64,25 +64,6 @@ def fit(
     return models.train(model, split, init, seed=seed, recipe=recipe, **how, **(settings or {}))
 
 
-def fit_and_test(
-    model: str | type[Recommender] | Recommender,
-    split: Split,
-    init: str | InitialEmbeddings | None = None,
-    *,
-    dataset: str,
-    experiment: str,
-    seed: int,
-    recipe: str | None = None,
-    extra: dict[str, Any] | None = None,
-    **how: Any,
-) -> FittedRun:
-    """Fit a model (`fit` says how), test it once, and record it."""
-    with Meter() as meter:
-        fitted = fit(model, split, init, seed=seed, recipe=recipe, **how)
-    spec: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "seed": seed}
-    return record_run(fitted, split, meter, extra=extra, init=init, recipe=recipe, **spec)
-
-
 def record_run(
     fitted: Recommender,
     split: Split,
@@ -112,6 +93,8 @@ def record_run(
         "cold_users": test.cold,
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
     }
+    if split.include_seen:
+        facts["include_seen"] = True
     if test.repeated:
         facts["repeated_items"] = test.repeated
     if test.cold:
@@ -213,7 +196,8 @@ def against_baselines(
     own = fitted.name if fitted is not None else "the model"
     reporter = make_progress(progress)
     rows, left_out = [], ""
-    for model in (models.get(name)() for name in BASELINES):
+    names = (*BASELINES, *(["frequency"] if split.include_seen else []))
+    for model in (models.get(name)() for name in names):
         if model.name == "ease" and split.n_items > MAX_EASE_ITEMS:
             left_out = f"EASE is left out: {split.n_items:,} items are more than {MAX_EASE_ITEMS:,}"
             continue

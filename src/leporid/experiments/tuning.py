@@ -58,6 +58,7 @@ def tune(
     device: str | None = None,
     progress: bool | ProgressLike | None = None,
     inner_validation: bool = False,
+    include_seen: bool | None = None,
     **fixed: Any,
 ) -> TuningResult:
     """Search the space declared beside `model`, evaluated by `metric` on validation only.
@@ -68,14 +69,14 @@ def tune(
     trials : the budget of the whole study. The first trial is the model's default settings, so
         tuning never loses to not tuning. A model without a search space has one trial.
     storage : a journal file, so that a killed study resumes and several processes can share it.
-    space : replaces the declared search space.
-    init, recipe, device : for neural models, as in `leporid.train`.
-    fixed : settings that are not searched.
+    space, fixed : replaces the declared search space; settings that are not searched.
+    init, recipe, device, include_seen : as in `leporid.train`.
     inner_validation : evaluate on the test part of `leporid.inner_validation_split(split)`, which
         lies as far behind its training data as test does; validation lies next to them.
     """
     cls = get(model) if isinstance(model, str) else model
     _check(metric, trials, split)
+    split = split.including_seen(include_seen)
     part: Part = "test" if inner_validation else "valid"
     split = inner_validation_split(split) if inner_validation else split
     check_space(space or cls.search_space, {f.name for f in fields(cls.config_class)}, cls.name)
@@ -105,8 +106,7 @@ def tune(
             own = vectors(complete["dim"]) if cls.takes_initial_vectors else None
             how: dict[str, Any] = {"seed": seed, "device": device or "auto", "progress": False}
             fitted = train(cls, split, own, recipe=None, **how, **fixed | chosen)
-            table = evaluate(fitted, split, at=(parse_metric(metric)[1],), part=part)
-            value = float(table.mean()[metric])
+            value = evaluate(fitted, split, at=(parse_metric(metric)[1],), part=part).mean()[metric]
             if not math.isfinite(value):
                 raise DataError(f"{metric} of {cls.name} is not finite on validation")
         except LeporidError as error:

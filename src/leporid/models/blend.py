@@ -64,7 +64,7 @@ class BlendConfig(Config):
 
 
 class Blend(Recommender):
-    """The sum over members of weight / (damping + rank among the items without history)."""
+    """The sum over members of weight / (damping + rank among the items that may be shown)."""
 
     name = "blend"
     config_class = BlendConfig
@@ -118,10 +118,11 @@ class Blend(Recommender):
 
     def _fuse(self, scores: list[Scores], weights: Sequence[float], seen: Sequences) -> Scores:
         fused, depth = np.zeros_like(scores[0]), min(self.config.depth, scores[0].shape[1])
+        hidden = None if self.fitting.include_seen else seen
         behind = 1 / (self.config.damping + depth)
         votes = (1 / (self.config.damping + np.arange(depth)) - behind).astype(np.float32)
         for weight, own in zip(weights, scores, strict=True):
-            top = masked_top_k(own, depth, seen=seen).items
+            top = masked_top_k(own, depth, seen=hidden).items
             rows, ranks = np.nonzero(top >= 0)
             fused[rows, top[rows, ranks]] += np.float32(weight) * votes[ranks]
             fused += np.float32(weight * behind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ class TopPop(Recommender):
     """Score of an item: its number of training interactions."""
 
     name = "toppop"
-    config_class = TopPopConfig
+    config_class: ClassVar[type[Config]] = TopPopConfig
     popularity: FittedArray[NDArray[np.float32]] = FittedArray(shape=("items",))
     """float32[n_items]: training interactions of each item."""
 

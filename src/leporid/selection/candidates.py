@@ -52,8 +52,9 @@ class Problem:
         Candidates are evaluated on some of the users, drawn by the seed.
         """
         nothing = split.train.select(np.empty(0, np.int64))
-        validation = Split(split.train, nothing, split.valid, split.protocol)
-        inner = (inner_validation_split(split), validation)
+        validation = replace(split, valid=nothing, test=split.valid)
+        both = (inner_validation_split(split), validation)
+        inner = (replace(part, test=part.targets("test")) for part in both)
         used = next((part for part in inner if len(part.train) and len(part.test)), None)
         if used is None:
             return cls(split, split, metric, **how)
@@ -74,7 +75,7 @@ class Problem:
     @cached_property
     def statistics(self) -> dict[str, Any]:
         """Interactions per user, density, whether users have an order in time."""
-        return statistics(self.split.train_valid)
+        return {**statistics(self.split.train_valid), "include_seen": self.split.include_seen}
 
     @cached_property
     def users_to_test(self) -> float:
@@ -122,7 +123,7 @@ class Candidate(Config):
 def with_validation(split: Split) -> Split:
     """The split with validation in its training part."""
     nothing = split.train.select(np.empty(0, np.int64))
-    return Split(split.train_valid, nothing, split.test, split.protocol)
+    return replace(split, train=split.train_valid, valid=nothing)
 
 
 def classical_candidates(
@@ -132,9 +133,11 @@ def classical_candidates(
     expected = expected_shares(about)
     names = [name for name in models.available() if name not in NETWORKS]
     names = [name for name in names if only is None or name in only]
+    if not about.get("include_seen") and only is None:
+        names.remove("frequency")  # it would be TopPop
     classes = {name: models.get(name) for name in names}
     alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
-    first = {"toppop": 2.0, "itemknn": 1.5}
+    first = {"toppop": 2.0, "frequency": 1.6, "itemknn": 1.5}
     ranked = sorted(alone, key=lambda name: -first.get(name, expected.get(name, 0.0)))
     return [Candidate(model=name) for name in ranked]
 

@@ -87,6 +87,7 @@ def choose(
     spent: float = 0.0,
     items: str | Path | None = None,
     source: str | None = None,
+    include_seen: bool | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Choice:
     """Search models and initialisations for a log, and fit the best on everything within a budget.
@@ -101,21 +102,23 @@ def choose(
         Without a folder nothing is kept on disk.
     models : the models that take part, by name; None for all
     protocol : how a log is split, one of "temporal", "leave-last-out", "global-time", "random"
-    seed : of every random choice
-    device : where networks are trained
+    seed, device : of every random choice; where networks are trained
     progress : one line per trial and fit on stderr
     dataset : name of the data in the record
     spent : seconds of the budget that are gone already (loading the log, say)
     items : the file of an item table: initialisations from content take part, the report has titles
     source : the log and its options as the printed commands have them
+    include_seen : as in `leporid.train`; then a log that is a path keeps its repeats
     clock : what tells the time, in seconds
     """
     begun, seconds = clock(), parse_duration(budget)
     _check(metric, models)
     name = dataset or "log"
     if isinstance(data, str | Path):
-        name, source, data = dataset or Path(data).stem, source or str(data), load(data)
+        name, source = dataset or Path(data).stem, source or str(data)
+        data = load(data, duplicates="all" if include_seen else "first")
     split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
+    split = split.including_seen(include_seen)
     _check_split(split)
     items = None if items is None else str(items)
     with contextlib.ExitStack() as stack:

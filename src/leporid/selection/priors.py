@@ -16,7 +16,7 @@ from leporid.artifacts import read_json
 from leporid.data import Interactions
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "popularity": ("toppop",),
+    "popularity": ("toppop", "recent", "frequency"),
     "neighbours": ("itemknn", "userknn"),
     "random walks": ("p3alpha", "rp3beta"),
     "graph filters": ("turbocf", "gfcf"),

@@ -57,6 +57,7 @@ def create_app(
     public_reading: bool = False,
     cors: Iterable[str] = (),
     limits: s.ServeLimits | None = None,
+    include_seen: bool | None = None,
     allowed_hosts: Iterable[str] | None = None,
     local: bool = False,
 ) -> FastAPI:
@@ -74,13 +75,15 @@ def create_app(
     public_reading : the token is for writing only.
     cors : origins whose pages may ask, as "https://films.example"; "*" is all.
     limits : bounds on requests.
+    include_seen : whether lists show what a user already has; None does as the run was trained.
     allowed_hosts : names that a Host header may have besides the address of the connection, so
         that no page of another site can read the answers; None allows all.
     local : no other machine reaches the server, so without tokens this one may write and reload.
     """
     access = Access(token, admin_token, public_reading=public_reading, local=local, origins=cors)
     events = open_store(store) if store is not None else None
-    service = Service(run_dir, items=items, compare=compare, store=events, limits=limits)
+    options: Any = {"items": items, "compare": compare, "include_seen": include_seen}
+    service = Service(run_dir, store=events, limits=limits, **options)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

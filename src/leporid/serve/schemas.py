@@ -104,7 +104,7 @@ class RecommendRequest(_In):
     n: StrictInt = Field(10, ge=1, description="Length of each list.")
     exclude: _Bounded[Id] = Field([], description="Items not to recommend.")
     candidates: _Bounded[Id] | None = Field(None, description="The only items to rank [all].")
-    exclude_seen: StrictBool = Field(True, description="Leave out items of the history.")
+    exclude_seen: StrictBool | None = Field(None, description="Leave out the history [as trained].")
     exclude_seen_by_other: StrictBool = Field(
         False, description="Leave out what the other served run knows of a user, too."
     )

@@ -78,7 +78,8 @@ class UserQuery:
         """Set what the model and the store know of the user; an unknown one is an error."""
         if self.user is None:
             return
-        events = self.run.known_items(list(dict.fromkeys(stored)))
+        repeats = self.run.model.fitting.include_seen
+        events = self.run.known_items(stored if repeats else list(dict.fromkeys(stored)))
         self.known, before = self.run.user_items(self.user, len(events) > 0)
         events = events[~np.isin(events, before)]
         self.history, self.n_events = np.concatenate([before, events]), len(events)
@@ -126,8 +127,10 @@ class Service:
         compare: str | Path | None = None,
         store: EventStore | None = None,
         limits: s.ServeLimits | None = None,
+        include_seen: bool | None = None,
     ) -> None:
         self.limits = limits or s.ServeLimits()
+        self._include_seen = include_seen
         self.store = store
         self._folders: dict[s.RunName, str | Path] = {"main": run_dir}
         if compare is not None:
@@ -158,7 +161,9 @@ class Service:
     def _load(self) -> dict[s.RunName, LoadedRun]:
         runs: dict[s.RunName, LoadedRun] = {}
         for name, path in self._folders.items():
-            runs[name] = load_run(path, self._items, like=runs.get("main"))
+            runs[name] = run = load_run(path, self._items, like=runs.get("main"))
+            if self._include_seen is not None:
+                run.model.fitting = run.model.fitting.replace(include_seen=self._include_seen)
         return runs
 
     async def reload(self) -> None:
@@ -198,7 +203,8 @@ class Service:
         self._bound_request(request)
         names = run.model.items
         shared: dict[str, Any] = {
-            **{name: getattr(request, name) for name in ("n", "exclude_seen", "explain")},
+            **{"n": request.n, "explain": request.explain},
+            "exclude_seen": run.model.hides(request.exclude_seen),
             "candidates": None if request.candidates is None else names.indices(request.candidates),
             "excluded": names.indices(request.exclude),
         }
@@ -213,9 +219,10 @@ class Service:
             known, unknown = names.split_known(history)
             if len(known) == 0:
                 names.index(unknown[0])  # raises: nothing to go by
-            distinct = known[np.sort(np.unique(known, return_index=True)[1])]  # in order
+            if not run.model.fitting.include_seen:  # each item once, in order
+                known = known[np.sort(np.unique(known, return_index=True)[1])]
             about = {"unknown": tuple(unknown), "length": len(history)}
-            queries.append(UserQuery(run, history=distinct, **about, **shared))
+            queries.append(UserQuery(run, history=known, **about, **shared))
         cost = sum(query.cost for query in queries)
         self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
         self.budget.charge(client, cost)

@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -265,7 +266,7 @@ def _validation_part(split: Split, config: TrainingConfig, seed: int) -> Split |
     source = np.random.default_rng(derive_seed(seed, "validation users"))
     chosen = source.choice(present, config.eval_users, replace=False)
     part = split.valid.select(np.isin(split.valid.user, chosen))
-    return Split(split.train, part, split.test, split.protocol)
+    return replace(split, valid=part)
 
 
 def _measure(model: Trainable, split: Split) -> float:

@@ -18,6 +18,8 @@ _registry: Registry[Any] = Registry(
     "model",
     {
         "toppop": "leporid.models.toppop:TopPop",
+        "recent": "leporid.models.recent:Recent",
+        "frequency": "leporid.models.frequency:Frequency",
         "userknn": "leporid.models.userknn:UserKNN",
         "itemknn": "leporid.models.itemknn:ItemKNN",
         "slim": "leporid.models.slim:SLIM",

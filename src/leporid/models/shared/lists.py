@@ -195,7 +195,7 @@ class ItemNeighbours:
         self, items: NDArray[np.integer], history: NDArray[np.int32], n: int = 3
     ) -> list[list[tuple[int, float]]]:
         """`reasons` of several distinct items at once, each list of neighbours read once."""
-        history = np.sort(history)
+        history = np.unique(history)
         # float32[items, history]: the weight of each joined pair, -1 where two are not joined
         joined = np.full((len(items), len(history)), -1, np.float32)
         near, weight = self._lists(items)

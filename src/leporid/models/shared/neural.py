@@ -28,7 +28,7 @@ from leporid.models.shared.cold_start import ColdItems, fit_cold_items
 from leporid.models.shared.extension import extended
 from leporid.models.shared.lists import Indices, Scores, VectorsUnsupportedError
 from leporid.models.shared.recommender import Recommender
-from leporid.models.shared.saved import Fitting, provenance
+from leporid.models.shared.saved import provenance
 from leporid.models.shared.sparse import history_rows
 from leporid.models.shared.tables import BuildContext, HeldRows, sized, sketched
 from leporid.progress import ProgressLike, make_progress
@@ -152,7 +152,8 @@ class NeuralRecommender(Recommender):
             share = _COLD_ITEM_SHARE * held.mean()
             self.cold_items = fit_cold_items(self, np.flatnonzero(held), share=share)
         first = provenance(init) if after is None else after.fitting.init
-        self.fitting = Fitting(seed=seed, init=first, steps=done.steps, best_step=done.best_step)
+        steps = {"steps": done.steps, "best_step": done.best_step}
+        self.fitting = self.fitting.replace(seed=seed, init=first, **steps)
         return self
 
     def _fit(

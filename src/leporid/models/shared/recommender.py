@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -40,8 +41,9 @@ class Recommender(abc.ABC):
     """Base class of all models. Scores are float32, higher is better.
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
-    not, and `exclude_seen` hides what a user has already. An unknown id is an `UnknownIdError`; in
-    a history it is left out and counted in a `LeporidWarning`.
+    not, and `exclude_seen` hides what a user has already; None does as the model was fitted
+    (`train(..., include_seen=True)`). An unknown id is an `UnknownIdError`; in a history it is left
+    out and counted in a `LeporidWarning`.
     """
 
     name: ClassVar[str]
@@ -156,7 +158,7 @@ class Recommender(abc.ABC):
         """Fit on the training part; returns self. A second call starts afresh."""
         self._begin(split)
         self._fit(split, seed=seed, progress=make_progress(progress))
-        self._known, self.fitting = split.train_valid, saved.Fitting(seed=seed)
+        self._known, self.fitting = split.train_valid, self.fitting.replace(seed=seed)
         return self
 
     def refit(
@@ -167,8 +169,9 @@ class Recommender(abc.ABC):
         A neural model stops at the step whose weights validation kept. Its initial embeddings are
         computed again, or are those of `init`. `how` goes to `fit`.
         """
-        whole, config, fitting = saved.everything(data), self.config, self.fitting
+        config, fitting = self.config, self.fitting
         self._if_fitted(self._known)
+        whole = replace(saved.everything(data), include_seen=fitting.include_seen)
         if self.takes_initial_vectors:
             config = config.replace(**fitting.schedule())
             how["init"] = how.get("init") or fitting.initial_again(self.name, whole, progress)
@@ -186,10 +189,10 @@ class Recommender(abc.ABC):
         ignores = not (self.uses_weights or self.combines or split.protocol == "everything")
         if ignores and split.train.has_weights:  # a final fit comes after one that has said so
             text = f"{self.name} cannot use weights: every interaction counts the same (ease, "
-            warnings.warn(
-                f"{text}ials, itemknn and userknn use them)", LeporidWarning, stacklevel=4
-            )
+            text += "frequency, ials, itemknn and userknn use them)"
+            warnings.warn(text, LeporidWarning, stacklevel=4)
         self.config, self._known, self._train = self.asked, None, split.train
+        self.fitting = saved.Fitting(include_seen=split.include_seen)
 
     @property
     def known(self) -> Interactions:
@@ -258,7 +261,7 @@ class Recommender(abc.ABC):
         self,
         users: Any,
         n: int = 10,
-        exclude_seen: bool = True,
+        exclude_seen: bool | None = None,
         *,
         only: Ids = None,
         exclude: Ids = None,
@@ -277,7 +280,7 @@ class Recommender(abc.ABC):
         self,
         histories: Sequence[Any],
         n: int = 10,
-        exclude_seen: bool = True,
+        exclude_seen: bool | None = None,
         *,
         only: Ids = None,
         exclude: Ids = None,
@@ -291,7 +294,7 @@ class Recommender(abc.ABC):
         asked = [histories] if single else histories
         rows = lists.history_indices(self.items, asked, self.name)
         allowed = lists.allowed_items(self.items, only, exclude)
-        seen = Sequences.from_rows(rows) if exclude_seen else None
+        seen = Sequences.from_rows(rows) if self.hides(exclude_seen) else None
         shape = len(rows), n, self.known.n_items
         top = lists.rank(lambda part: self.score_histories(rows[part]), *shape, seen, allowed)
         return self._external(top, single)
@@ -300,7 +303,7 @@ class Recommender(abc.ABC):
         self,
         users: Any = None,
         n: int = 10,
-        exclude_seen: bool = True,
+        exclude_seen: bool | None = None,
         *,
         only: Ids = None,
         exclude: Ids = None,
@@ -341,20 +344,24 @@ class Recommender(abc.ABC):
         return self._external(lists.padded([reasons], len(reasons)), True)
 
     def top_k(
-        self, users: Indices, n: int, *, exclude_seen: bool = True, only: Ids = None,
+        self, users: Indices, n: int, *, exclude_seen: bool | None = None, only: Ids = None,
         exclude: Ids = None,
     ) -> TopK:  # fmt: skip
         """`recommend` on user indices, returning item indices."""
         users, allowed = self._check_users(users), lists.allowed_items(self.items, only, exclude)
         return self._top_k(users, n, exclude_seen, allowed)
 
-    def _top_k(self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed) -> TopK:
-        seen = self.known.sequences().take(users) if exclude_seen else None
+    def hides(self, exclude_seen: bool | None) -> bool:
+        """Whether lists leave out what a user already has."""
+        return not self.fitting.include_seen if exclude_seen is None else exclude_seen
+
+    def _top_k(self, users: Indices, n: int, exclude_seen: bool | None, allowed: Allowed) -> TopK:
+        seen = self.known.sequences().take(users) if self.hides(exclude_seen) else None
         shape = len(users), n, self.known.n_items
         return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 
     def _tables(
-        self, users: Any, n: int, exclude_seen: bool, only: Ids, exclude: Ids, progress: Any
+        self, users: Any, n: int, exclude_seen: bool | None, only: Ids, exclude: Ids, progress: Any
     ) -> Iterator[pa.Table]:
         """The table of `recommend_frame`, some users at a time."""
         lists.check_n(n)

@@ -129,6 +129,8 @@ class Fitting(Config):
     """The step whose weights were kept."""
     final: bool = False
     """Whether it was fitted on everything, the test part included."""
+    include_seen: bool = False
+    """Whether its lists show items that a user already has, unless somebody asks otherwise."""
 
     def schedule(self) -> dict[str, Any]:
         """Training settings that repeat the steps up to the best one, without validation."""
@@ -165,6 +167,7 @@ def provenance(vectors: InitialEmbeddings | None) -> dict[str, Any] | None:
 
 def everything(data: Interactions | Split) -> Split:
     """All interactions as one training part, in time order per user; nothing held out."""
+    seen = isinstance(data, Split) and data.include_seen
     if isinstance(data, Split):
         whole = Interactions.joined(data.train, data.valid, data.test)
         # Where times are equal or unknown, what was held out comes last.
@@ -174,7 +177,7 @@ def everything(data: Interactions | Split) -> Split:
         kind = type(data).__name__
         raise DataError(f"refit takes Interactions or a Split, not {kind}: use leporid.load(...)")
     nothing = data.select(np.empty(0, dtype=np.int64))
-    return Split(data, nothing, nothing, "everything")
+    return Split(data, nothing, nothing, "everything", seen)
 
 
 def write_saved(

@@ -67,6 +67,7 @@ def train(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     final: bool = False,
+    include_seen: bool | None = None,
     callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Recommender:
@@ -88,12 +89,15 @@ def train(
     checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
     final : fit once more on everything (`Recommender.refit`) and return that model, to be deployed;
         the one to evaluate is its `validated`
+    include_seen : True for lists that may show what a user already has (groceries, music): the
+        validation counts repeats, and the model keeps it for its lists; None does as `split` does
     callbacks : told of steps and validations of a neural model, and may end its training; a `final`
         fit, which has as many steps, does not ask them again
     settings : settings of the model, over those of the recipe
     """
     cls: Any = catalogue.get(name) if isinstance(name, str) else name
     expect(split, Split, "train(model, split)")
+    split = split.including_seen(include_seen)
     _check(cls, init, init_settings, callbacks)
     recipe = named_recipe(cls, recipe)
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
@@ -163,7 +167,7 @@ def write_recommendations(
     target: str | Path,
     users: Any = None,
     n: int = 10,
-    exclude_seen: bool = True,
+    exclude_seen: bool | None = None,
     *,
     only: Ids = None,
     exclude: Ids = None,
