@@ -1,4 +1,5 @@
 """The KDD'21 paper reproduced with leporid: tables, figures, claims, and a leaderboard of logs.
+ranks       mean ranks over logs, and by how much they must differ
 
 `python -m reproduction` lists what it makes. Not part of the installed package: it runs in a clone
 of the repository, on the public API of `leporid` and the records in `results/`.

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
+from scipy.stats import friedmanchisquare
 
 from leporid.artifacts import read_json
 from leporid.evaluation import Comparison, holm
 from leporid.experiments import ExperimentSpec, RunRecord, read_experiment
 from leporid.html import fill_template
 from reproduction.gains import have_seen, paired_gains
+from reproduction.ranks import Ranking, critical_difference, mean_ranks
 from reproduction.store import PackedResults
 from reproduction.tuned_baselines import BASELINES
 
@@ -191,32 +191,6 @@ class Difference:
         return self.first.model == self.second.model
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Mean ranks of rows over logs, best first."""
-
-    title: str
-    logs: list[str]
-    names: list[str]
-    ranks: NDArray[np.float64]
-    """By `METRIC`; 1 is the best."""
-    also: NDArray[np.float64]
-    """By `ALSO`."""
-    difference: float
-    """Mean ranks closer than this do not differ significantly (Nemenyi, 5%)."""
-    p: float | None
-    """Of the Friedman test; None below three rows."""
-
-    def groups(self) -> list[tuple[int, int]]:
-        """First and last of the longest runs of rows within the critical difference."""
-        ends = [int(np.sum(self.ranks < rank + self.difference)) - 1 for rank in self.ranks]
-        return [
-            (first, last)
-            for first, last in enumerate(ends)
-            if last > first and (first == 0 or last > ends[first - 1])
-        ]
-
-
 def read_leaderboard(experiment: str | Path, root: str | Path) -> list[Log]:
     """The logs of an experiment file, with what there are records of under `root`."""
     results = PackedResults(root)
@@ -247,20 +221,6 @@ def read_leaderboard(experiment: str | Path, root: str | Path) -> list[Log]:
         train = sizes or measured.get(digest) or by_name.get(spec.dataset) or {}
         logs.append(Log(spec, rows, train, len(every) - len(kept)))
     return logs
-
-
-def mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64[rows]: mean rank of each column of float64[logs, rows]; the largest value is 1."""
-    return np.asarray(rankdata(-values, axis=1).mean(axis=0))
-
-
-def critical_difference(rows: int, logs: int, level: float = 0.05) -> float:
-    """The difference of mean ranks that Nemenyi's test asks for: q sqrt(k (k + 1) / 6 N).
-
-    q is the studentized range for k rows and infinitely many degrees of freedom, by sqrt(2).
-    """
-    q = studentized_range.ppf(1 - level, rows, np.inf) / math.sqrt(2)
-    return float(q * math.sqrt(rows * (rows + 1) / (6 * logs)))
 
 
 def rank_rows(

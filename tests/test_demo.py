@@ -16,10 +16,12 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 
 from examples.demo import stages
-from examples.demo.__main__ import app, program_name
+from examples.demo.__main__ import app as demonstration
+from examples.demo.__main__ import program_name
 from examples.demo.page import headline, sentences
 from examples.demo.stages import DemoResult
 from leporid import Recommender, synthesize
+from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.evaluation import Comparison
@@ -40,7 +42,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shown(log: Path) -> str:
     arguments = ["--data", log, "--core", 5, "--steps", 4, "-o", log.parent / "out"]
     env = {"LEPORID_PROGRESS": "on"}
-    result = runner.invoke(app, list(map(str, arguments)), catch_exceptions=False, env=env)
+    result = runner.invoke(
+        demonstration, list(map(str, arguments)), catch_exceptions=False, env=env
+    )
     assert result.exit_code == 0
     return result.output
 

@@ -96,7 +96,7 @@ def test_embed_can_leave_the_future_out(log: Path, folder: Path, tmp_path: Path)
     assert "embedding the training part of random(0.7, 0.1, seed=5)" in part.stderr
     call("embed", folder, "-o", tmp_path / "folder", *how)
     whole = call("embed", log, "-o", tmp_path / "whole", *how)
-    assert "for a model to deploy, not for a benchmark" in whole.stderr
+    assert "the test part too: for a benchmark give --part train" in whole.stderr
     assert "guessed: user=user, item=item, time=timestamp" in whole.stderr
     vectors = {name: read_embeddings(tmp_path / name) for name in ("part", "folder", "whole")}
     np.testing.assert_array_equal(vectors["part"].items.vectors, vectors["folder"].items.vectors)

@@ -11,7 +11,14 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app
 from leporid.data import write_log
-from leporid.experiments import RunRecord, hits_in_words, train_to_folder
+from leporid.experiments import (
+    Meter,
+    RunRecord,
+    hits_in_words,
+    record_run,
+    train_to_folder,
+    write_run,
+)
 
 SUMMARY = re.compile(r"<div class='summary'>(.*?)</div>", re.DOTALL)
 
@@ -84,9 +91,10 @@ def test_the_page_of_a_run_goes_with_it(runs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "report.html").write_text("of an earlier run")
-    from leporid.experiments import fit_and_test, write_run
-
-    write_run(folder, *fit_and_test("toppop", split, dataset="toy", experiment="x", seed=1))
+    with Meter() as meter:
+        model = leporid.train("toppop", split, seed=1, progress=False)
+    about = {"dataset": "toy", "experiment": "x", "init": None, "recipe": None, "seed": 1}
+    write_run(folder, *record_run(model, split, meter, **about))
     assert not (folder / "report.html").exists()
 
 

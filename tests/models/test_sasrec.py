@@ -186,7 +186,9 @@ def test_a_model_saved_with_settings_that_are_gone_is_read(
     assert SASRec(calibration=0.75).config == SASRecConfig()
 
 
-BY_DEFAULT = {f.name: f.default for f in fields(SASRecConfig) if f.name in {*GENERAL, "lr"}}
+BY_DEFAULT = {
+    f.name: f.default for f in fields(SASRecConfig) if f.name in {*GENERAL, "lr", "precision"}
+}
 """What `general` changes on every log, as it was."""
 
 

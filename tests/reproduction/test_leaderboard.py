@@ -17,15 +17,13 @@ from leporid.models.shared import catalogue
 from reproduction.leaderboard import (
     AS_IT_COMES,
     FAMILIES,
-    Ranking,
     best_of_families,
-    critical_difference,
     leaderboard_page,
-    mean_ranks,
     rankings,
     read_leaderboard,
     short_table,
 )
+from reproduction.ranks import Ranking, critical_difference, mean_ranks
 from reproduction.store import PackedResults
 
 pytest.importorskip("torch")

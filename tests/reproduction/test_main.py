@@ -96,9 +96,9 @@ def test_an_error_is_one_sentence(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", MOVED)
-def test_the_old_commands_say_where_they_are_now(name: str) -> None:
+@pytest.mark.parametrize(("name", "instead"), MOVED.items())
+def test_the_old_commands_say_where_they_are_now(name: str, instead: str) -> None:
     done = CliRunner().invoke(app, [name, "table3", "--dataset", "ml-1m"])
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
-    assert "python -m reproduction" in done.stderr
+    assert f"run `{instead}` in a clone" in done.stderr

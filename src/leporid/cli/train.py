@@ -132,7 +132,8 @@ def _read(
     if (log.protocol, log.split_seed) != (SplitOptions.protocol, SplitOptions.split_seed):
         raise ConfigError("--protocol and --split-seed go with --part train")
     if not quiet:
-        typer.echo("embedding the whole log, test too: for a benchmark, --part train", err=True)
+        advice = "for a benchmark give --part train"
+        typer.echo(f"embedding the whole log, the test part too: {advice}", err=True)
     return None if resources.memory else log.load(data, quiet=quiet), None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from importlib import resources
 from pathlib import Path as FilePath
 from typing import Annotated, Any
@@ -114,10 +115,8 @@ def create_app(
             expose_headers=["Retry-After", "X-Request-ID"],
         )
 
-    def hosts_of_pictures() -> str:
-        return " ".join(run.picture_hosts for run in service.runs.values())
-
-    app.add_middleware(RequestLog, metrics=service.metrics, hosts=hosts_of_pictures)
+    pictures = partial(_hosts_of_pictures, service)
+    app.add_middleware(RequestLog, metrics=service.metrics, hosts=pictures)
     _add_failures(app)
     _add_reading(app, service, writable=access.writable and store is not None)
     _add_writing(app, service, access)
@@ -128,6 +127,10 @@ def create_app(
         if "GET" in methods:
             methods.add("HEAD")
     return app
+
+
+def _hosts_of_pictures(service: Service) -> str:
+    return " ".join(run.picture_hosts for run in service.runs.values())
 
 
 def _describe_tokens(app: FastAPI, access: Access) -> None:
