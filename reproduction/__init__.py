@@ -1,5 +1,4 @@
 """The KDD'21 paper reproduced with leporid: tables, figures, claims, and a leaderboard of logs.
-ranks       mean ranks over logs, and by how much they must differ
 
 `python -m reproduction` lists what it makes. Not part of the installed package: it runs in a clone
 of the repository, on the public API of `leporid` and the records in `results/`.
@@ -14,6 +13,7 @@ initialisation_study  The study: what an initialisation is worth (docs/initialis
 leaderboard        Every model on every log of an experiment: ranks, gains, docs/leaderboard.md
 outputs            From records to files: every table and figure, and the report around them
 paper_values.json  The numbers the paper prints
+ranks              Mean ranks over logs, and by how much they must differ
 render             A table as Markdown, CSV, LaTeX or HTML
 report             Sections of the HTML report: tables with intervals, significance, training
 simulations        The data of Figures 1 and 2
