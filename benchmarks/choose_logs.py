@@ -118,6 +118,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as aside:
             folder = (options.keep or Path(aside)) / name
             record = {"log": name, **run(found[0], LOGS[name], options, folder)}
+        # The printed commands name where this machine keeps the log and the run.
+        text = json.dumps(record).replace(str(found[0]), found[0].name).replace(str(folder), name)
+        record = json.loads(text)
         options.out.mkdir(parents=True, exist_ok=True)
         write_json(options.out / f"{name}.json", record)
         print(row_of(record, *leading[name]), flush=True)

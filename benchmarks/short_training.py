@@ -6,7 +6,7 @@ python -m benchmarks.short_training newer --data FOLDER --out FILE MODEL LOG STE
 `limit` trains for so many seconds from one initialisation and keeps the NDCG@10 on validation over
 the steps. `newer` trains on an inner split of an inner split, then in several ways on with what was
 held back, and evaluates each on the part after it: `choose` plans its end by that. Neither reads a
-test part. Rows are appended to FILE; records/short_training.json holds those of one run.
+test part. Rows are appended to FILE.
 """
 
 from __future__ import annotations

@@ -63,3 +63,12 @@ def test_the_penalty_counts_rows_as_often_as_they_occur() -> None:
     torch.testing.assert_close(
         torch.autograd.grad(3 * found, table), torch.autograd.grad(3 * expected, table)
     )
+
+
+def test_narrow_tables_take_the_plain_form() -> None:
+    """The compiled pass reads float32; a table in bfloat16 must not reach it."""
+    rows = torch.tensor([0, 1]), torch.tensor([0, 2]), torch.tensor([[1], [0]])
+    left, right = torch.randn(2, 4), torch.randn(3, 4)
+    wide = table_bpr_loss(left, right, *rows)
+    narrow = table_bpr_loss(left.bfloat16(), right.bfloat16(), *rows)
+    assert narrow.item() == pytest.approx(wide.item(), rel=0.05)

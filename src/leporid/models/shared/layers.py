@@ -72,7 +72,8 @@ def table_bpr_loss(
     left: [n, D]; right: [m, D]; users, positives: int64[B]; negatives: int64[B, k]. `penalty`
     times half the squared length of the rows an example uses is added.
     """
-    if all(in_closed_form(table) and table.is_contiguous() for table in (left, right)):
+    plain = (t.dtype == torch.float32 and t.is_contiguous() for t in (left, right))
+    if in_closed_form(left) and all(plain):
         return apply(_TableBpr, left, right, penalty, users, positives, negatives)
     user, positive = left.index_select(0, users), right.index_select(0, positives)
     negative = right.index_select(0, negatives.reshape(-1)).view(*negatives.shape, -1)
