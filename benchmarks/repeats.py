@@ -1,7 +1,7 @@
 """Groceries: what users buy again and what they buy for the first time, model by model.
 
 `python -m benchmarks.repeats --data tafeng.parquet --out FILE` fits each model as it comes with
-`include_seen=True`, ranks all items for every user, and judges the same list three times: by all
+`include_seen=True`, ranks all items for every user, and measures the same list three times: by all
 held-out items, by those the user had before (repeats) and by the others (new). `--protocol basket`
 holds out the last basket (all rows with a user's last time) and validates on the one before it;
 the default cuts each user's history by share. `--users` takes a sample of the users.
@@ -46,7 +46,7 @@ def by_basket(data: Interactions) -> Split:
     return Split(data.select(train), data.select(valid), data.select(test), "last-basket-out")
 
 
-def judged(model: Any, split: Split) -> dict[str, float]:
+def measured(model: Any, split: Split) -> dict[str, float]:
     """NDCG@10 and recall@10 of one list per user, by all targets, by repeats and by new items."""
     table = leporid.evaluate(model, split, at=(10,), metrics=("NDCG", "Recall"))
     items = np.full((split.n_users, 10), -1, np.int32)
@@ -71,7 +71,7 @@ def one(name: str, split: Split, seed: int, device: str, steps: int | None) -> d
     began = time.perf_counter()
     model = leporid.train(name, split, progress=False, **settings)
     seconds = round(time.perf_counter() - began, 1)
-    return {"model": name, **judged(model, split), "seconds": seconds}
+    return {"model": name, **measured(model, split), "seconds": seconds}
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ Users = NDArray[np.int32]
 class Recommendations:
     """Lists that came from elsewhere: rows of (user, item, score), external ids.
 
-    They are judged as given. The order is by score, highest first, ties to the smaller item index
+    They are taken as given. The order is by score, highest first, ties to the smaller item index
     (unknown items after known ones); without a score, the order of the rows.
     - An unknown user is an error: the lists were made for other data.
     - An unknown item keeps its place in the list but cannot be a hit; counted in a warning.
@@ -145,7 +145,7 @@ def evaluate(
     """Rank every candidate for every user with items in `part`, and compare.
 
     Candidates are the items the user does not have in `split.known(part)`; a held-out item among
-    those cannot be found, is not judged, and counted in `.repeated`. Nothing is sampled, ties go to
+    those cannot be found, is left out, and counted in `.repeated`. Nothing is sampled, ties go to
     the smaller item index. Users are scored in chunks that fit the free memory, which never changes
     the result. Users without items in `part` are left out and counted in `.skipped`; those without
     a training interaction are ranked, counted in `.cold`, and a stratum ('cold-users').
@@ -157,7 +157,7 @@ def evaluate(
         `score_tensor(users, history)` is ranked on the device its tensor is on;
         a callable `(users int32[m], history Sequences) -> float32[m, n_items]`;
         float32[n_users, n_items] scores; a `TopK` with one list for each user of the split;
-        `Recommendations`. Lists are judged as given, scores are masked first.
+        `Recommendations`. Lists are evaluated as given, scores are masked first.
     at, part : cut-offs N, positive; 'test' or 'valid'
     batch_size, progress : users scored at once [found]; True for a bar on the terminal
     metrics : names without cut-off ('HR', 'F1'), all by default

@@ -33,7 +33,7 @@ _MASK_BITS = 31
 HIT_COLUMNS = ("user", "hits", "relevant")
 """Of the files that `save_hits` writes."""
 _WHOLE = ("Coverage", "Gini")
-"""Metrics that judge all lists together."""
+"""Metrics that measure all lists together."""
 
 
 class Interval(NamedTuple):
@@ -89,7 +89,7 @@ class MetricTable:
     exclude_seen: bool = True
     """Whether items that a user has already could not be recommended."""
     repeated: int = 0
-    """Held-out items that were not judged, because their users have them already."""
+    """Held-out items that were not evaluated, because their users have them already."""
 
     def __len__(self) -> int:
         return len(self.user)

@@ -2,7 +2,7 @@
 
 Throughout, `hits` is bool[m, k]: whether the item at each rank of a user's list is a test item;
 `relevant` is int[m], the number of test items |T_u| >= 1; `n` <= k is the cut-off N. Functions
-return float64[m], one value per user, except those said to judge all lists together.
+return float64[m], one value per user, except those said to measure all lists together.
 
 Below, h_r is 1 if the item at rank r (from 1) is a test item, and H_r = h_1 + ... + h_r.
 
