@@ -1,0 +1,129 @@
+"""Two versions of the package, in turns on one machine: has a redesign made anything slower?
+
+    python -m benchmarks.two_versions --old FOLDER [--rounds 3]
+
+FOLDER is a checkout of the other version. Each job runs in a process of its own, old and new in
+turns; a row has the best seconds of each and their ratio. Data is random with a power law,
+the same for both. Steps are the difference of two trainings without validation, so that what
+comes before and after them does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+USERS, ITEMS, ROWS = 6_000, 3_500, 600_000
+STEPS = {"dlr2": (20, 60), "sasrec": (10, 30)}
+ROOT = Path(__file__).parents[1]
+
+
+def log() -> dict[str, Any]:
+    """Columns of a log: items by popularity, users at random, times in the order of the rows."""
+    draws = np.random.default_rng(0)
+    shares = 1.0 / (np.arange(ITEMS) + 50)
+    user = draws.integers(0, USERS, ROWS)
+    item = draws.choice(ITEMS, ROWS, p=shares / shares.sum())
+    return {"user": user, "item": item, "time": np.arange(ROWS)}
+
+
+def best_of(times: int, job: Callable[[], Any]) -> float:
+    """The least seconds of several calls."""
+    found = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        job()
+        found.append(time.perf_counter() - begun)
+    return min(found)
+
+
+def measure(name: str) -> float:
+    """Seconds of one job with the version that is imported."""
+    import leporid
+    from leporid.spectral import laplacian_eigenpairs
+
+    split = leporid.temporal_split(leporid.load(log()))
+    X = split.train.csr()
+    if name == "neighbours":
+        leporid.knn_graph(X[:200], k=20)  # compiles
+        return best_of(3, lambda: leporid.knn_graph(X, k=1000))
+    if name == "eigenvectors":
+        graph = leporid.knn_graph(X, k=1000)
+        return best_of(3, lambda: laplacian_eigenpairs(graph, 64, alpha=0.5))
+    if name == "evaluation":
+        left = np.random.default_rng(1).normal(size=(USERS, 32)).astype(np.float32)
+        right = np.random.default_rng(2).normal(size=(32, split.n_items)).astype(np.float32)
+        scores = left @ right
+        return best_of(5, lambda: leporid.evaluate(lambda users, _: scores[users], split).mean())
+    seconds = []
+    fixed: dict[str, Any] = {
+        "eval_every": 10_000,
+        "eval_users": 64,
+        "recipe": "general",
+        "init": "random",
+    }
+    if "linear_gain" in leporid.models.get(name).config_class().to_dict():
+        fixed["linear_gain"] = 0.0  # the older version has none
+    for steps in STEPS[name]:
+        how = {"steps": steps, "progress": False, **fixed}
+        seconds.append(best_of(1, partial(leporid.train, name, split, **how)))
+    return (seconds[1] - seconds[0]) / (STEPS[name][1] - STEPS[name][0])
+
+
+def run(name: str, source: Path, which: str) -> float:
+    """One job in a fresh process."""
+    environment = {**os.environ, "PYTHONPATH": f"{source / 'src'}:{ROOT}"}
+    command = [sys.executable, "-W", "ignore", __file__, "--job", name]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name} of the {which} version failed:\n{done.stderr[-2000:]}")
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    """The rows, and the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--old", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--jobs", default="neighbours,eigenvectors,evaluation,dlr2,sasrec")
+    parser.add_argument("--job")
+    options = parser.parse_args()
+    if options.job:
+        print(json.dumps(measure(options.job)))
+        return
+    from benchmarks.harness import write_record
+
+    rows = []
+    for name in options.jobs.split(","):
+        found: dict[str, list[float]] = {"old": [], "new": []}
+        for _ in range(options.rounds):
+            for which, source in (("old", options.old), ("new", ROOT)):
+                found[which].append(run(name, source.resolve(), which))
+        old, new = min(found["old"]), min(found["new"])
+        unit = "seconds per step" if name in STEPS else "seconds"
+        spread = max(max(times) / min(times) for times in found.values())
+        rows.append({"job": name, "unit": unit, "old": old, "new": new, "new / old": new / old})
+        rows[-1] |= {"largest / smallest of a version": spread}
+        print(rows[-1], flush=True)
+    settings = {"old": _version(options.old), "new": _version(ROOT), "rounds": options.rounds}
+    settings |= {"users": USERS, "items": ITEMS, "interactions": ROWS}
+    write_record("two_versions", rows, settings)
+
+
+def _version(source: Path) -> str:
+    text = (source / "src" / "leporid" / "_version.py").read_text(encoding="utf-8")
+    return text.split('__version__ = "')[1].split('"')[0]
+
+
+if __name__ == "__main__":
+    main()
