@@ -26,7 +26,6 @@ from leporid.data import Split
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate
 from leporid.experiments import Meter, load_split, read_experiment
-from leporid.models.shared.catalogue import kinds_of
 from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults
 
@@ -62,10 +61,11 @@ class Rule:
 
     def values(self, part: _Part, *, without: bool = False) -> dict[str, Any]:
         """The same settings on a log as `general` has them, or would have without this rule."""
-        cls = models.get(self.model)
-        found = {**cls.config_class().to_dict(), **cls.recipes["general"]}
-        for kind in kinds_of(part):  # type: ignore[arg-type]
-            found |= {} if without and kind == self.kind else cls.general_by_kind.get(kind, {})
+        cls: Any = models.get(self.model)
+        if without:
+            kept = {kind: new for kind, new in cls.general_by_kind.items() if kind != self.kind}
+            cls = type(cls.__name__, (cls,), {"general_by_kind": kept})
+        found = {**cls.config_class().to_dict(), **cls.recipe_settings("general", part)}
         return {key: found[key] for key in self.settings}
 
 
