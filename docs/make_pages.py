@@ -21,7 +21,6 @@ from benchmarks.harness import RECORDS, markdown_table
 from docs import tables
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from reproduction.general_rules import rules_table
 from reproduction.leaderboard import differences, leaderboard_page, read_leaderboard
 from reproduction.outputs import tables_page
 from reproduction.specs import LEADERBOARD
@@ -129,7 +128,6 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/own-model.md": {"two-tower": lambda: tables.two_tower_table(record("two_tower"))},
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
         "docs/models.md": {
-            "general-rules": lambda: rules_table(RESULTS),
             "scales": lambda: tables.scale_table(record("scales")),
             "new-users": lambda: tables.new_users_table(
                 read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")

@@ -130,7 +130,12 @@ def read_runs(root: Path) -> list[dict[str, Any]]:
     for log in ("ml-100k", "movietweetings-100k"):
         for record in PackedResults(root).records(log, ["leaderboard"]):
             if record.model == "dlr2" and record.config["batch_size"] == 512:
-                run = {"dataset": log, "model": "dlr2", "init": record.init, "round": 11}
+                run: dict[str, Any] = {
+                    "dataset": log,
+                    "model": "dlr2",
+                    "init": record.init,
+                    "round": 11,
+                }
                 run |= {"seed": record.seed, "valid": record.valid_metrics}
                 runs.append(run | {"settings": {"batch_size": 512}})
     for run in runs:
