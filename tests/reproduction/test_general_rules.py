@@ -63,3 +63,9 @@ def test_the_records_answer_for_each_rule_on_two_logs_or_more() -> None:
     rows = leave_one_out(Path(__file__).parents[2] / "results")
     for rule in rules():
         assert len([row for row in rows if row.rule == rule and row.others]) >= 2, rule
+
+
+def test_the_table_is_what_the_records_give() -> None:
+    results = Path(__file__).parents[2] / "results"
+    shown = (results / "README.md").read_text(encoding="utf-8")
+    assert rules_table(results) in shown, "run `python -m reproduction general-rules`"
