@@ -7,6 +7,7 @@ __main__           The command line
 claims.toml        The paper's claims, our sentences about them, and the comparisons behind both
 figures            The paper's figures, drawn with matplotlib (the extra 'plots')
 gains              The gain of one group of runs over another, over users and seeds
+general_rules      `general-rules`: the rules of the recipe `general`, each log left out once
 grids/             The runs behind each table and the leaderboard, and what `--quick` changes
 initialisation-study.toml  The cells of the study of initialisations, in their order
 initialisation_study  The study: what an initialisation is worth (docs/initialisation-study.md)

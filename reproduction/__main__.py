@@ -12,6 +12,7 @@ from pathlib import Path
 from leporid.data import load
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
 from leporid.experiments import ExperimentSpec, load_split, read_experiment, run_grid
+from reproduction.general_rules import add_runs, rules_table
 from reproduction.leaderboard import leaderboard_page
 from reproduction.outputs import write_outputs
 from reproduction.specs import LEADERBOARD, paper_specs, protocol_of
@@ -40,6 +41,7 @@ PAGES = {
     "report": "all of these from the records there are; runs nothing",
     "verdict": "the paper's claims evaluated on the records, as Markdown",
     "leaderboard": "every model on every log of the leaderboard, as Markdown",
+    "general-rules": "the rules of the recipe `general`, each log left out once, as Markdown",
 }
 WORK = {
     "run": "the grids of a file --source, with logs in the folder --data; records to --results",
@@ -70,6 +72,10 @@ def main() -> None:
         print(verdict_page(given.results))
     elif given.name == "leaderboard":
         print(leaderboard_page(LEADERBOARD, given.results))
+    elif given.name == "general-rules":
+        if given.data:
+            add_runs(given.results, given.data, given.only or (), given.seeds[0])
+        print(rules_table(given.results))
     elif given.name in known:
         _write(given)
     else:
@@ -156,11 +162,11 @@ def _arguments() -> argparse.Namespace:
     add("--results", type=Path, default=Path("results"), help="folder of records [%(default)s]")
     add("--out", type=Path, help="folder to write into [reports/DATASET/NAME]")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
-    add("--data", type=Path, help="run: folder of the logs that the file names by path")
+    add("--data", type=Path, help="run, general-rules: folder of the logs")
     add("--protocol", default="temporal", help="tune-classical: how to split [%(default)s]")
     add("--trials", type=int, default=20, help="tune-classical: of each model [%(default)s]")
     add("--metric", default="NDCG@10", help="tune-classical: to maximise [%(default)s]")
-    add("--only", nargs="+", help="tune-classical: these models [all]")
+    add("--only", nargs="+", help="tune-classical: these models [all]; general-rules: these logs")
     add("--storage", type=Path, help="tune-classical: journal of the studies; resumable")
     add("--replace", action="store_true", help="tune-classical: drop earlier records of the same")
     add("--retry-failed", action="store_true", help="run cells again that failed before")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from leporid.errors import ConfigError
+from leporid.spectral import laplacian_eigenpairs
 from reproduction.simulations import (
     barabasi_albert,
     draw_insertions,
@@ -36,6 +38,31 @@ def test_change_falls_with_degree() -> None:
     result = simulate_embedding_change(graphs=4, insertions=10, seed=3)
     assert result.spearman() < -0.8
     assert np.all(result.change > 0)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.7, 1.0])
+def test_eigenvectors_minimise_the_regularised_objective(alpha: float) -> None:
+    """The paper's theorem: its objective as sums and as a matrix, and other orthonormal vectors."""
+    rng = np.random.default_rng(7)
+    weights = barabasi_albert(60, 4, rng)
+    weights *= np.triu(rng.random(weights.shape)) + np.triu(rng.random(weights.shape), 1).T
+    weights = np.triu(weights) + np.triu(weights).T
+    degree = weights.sum(axis=1)
+
+    def objective(q: np.ndarray) -> float:
+        smooth = 0.5 * (weights[..., None] * (q[:, None] - q[None]) ** 2).sum()
+        return float(smooth + alpha * ((degree.max() - degree)[:, None] * q**2).sum())
+
+    l_reg = (1 - alpha) * np.diag(degree) - weights + alpha * degree.max() * np.eye(60)
+    least = np.linalg.eigvalsh(l_reg)
+    assert least[0] > -1e-9
+    pairs = laplacian_eigenpairs(sparse.csr_array(weights), 8, alpha=alpha, normalized=False)
+    ours = pairs.vectors.astype(np.float64)
+    assert objective(ours) == pytest.approx(np.trace(ours.T @ l_reg @ ours), rel=1e-6)
+    assert objective(ours) == pytest.approx(least[:8].sum(), rel=1e-4)
+    for scale in (0.01, 0.1, 10.0):
+        other, _ = np.linalg.qr(ours + scale * rng.standard_normal(ours.shape))
+        assert objective(other) > objective(ours)
 
 
 def test_simulation_is_deterministic_whatever_the_threads() -> None:

@@ -35,5 +35,6 @@ from .stored import StoredInteractions as StoredInteractions
 from .stored import store_interactions as store_interactions
 from .stored import transpose as transpose
 from .synthetic import synthesize as synthesize
+from .synthetic_shop import synthesize_shop as synthesize_shop
 from .vector_files import VECTOR_READERS as VECTOR_READERS
 from .vector_files import vector_id_file as vector_id_file

@@ -349,17 +349,18 @@ def _conversion(
     )
 
 
-def write_log(data: Interactions, path: str | Path) -> Path:
+def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
     """Write parquet, CSV, TSV or RecBole `.inter`, by the ending; atomically.
 
-    The columns are user_id, item_id and, where there are times and weights, timestamp and weight.
+    The columns are those of a table, or user_id, item_id and, where known, timestamp and weight.
     `load` of the file gives the same interactions: with `weight="weight"`, and with
     `duplicates="all"` where there are repeats.
     """
     path = Path(path)
     if path.suffix not in (".parquet", ".csv", ".tsv", ".inter"):
         raise DataError(f"cannot write {path}: use the ending .parquet, .csv, .tsv or .inter")
-    table, is_inter = data.to_table(), path.suffix == ".inter"
+    table = data if isinstance(data, pa.Table) else data.to_table()
+    is_inter = path.suffix == ".inter"
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
             pa_parquet.write_table(table, temporary, compression="zstd")
