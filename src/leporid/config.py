@@ -1,7 +1,5 @@
 """`Config`: frozen, typed settings that refuse unknown keys and values of the wrong type."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import dataclasses

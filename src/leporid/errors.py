@@ -1,7 +1,5 @@
 """Errors and warnings: the message is one sentence that says what, where and what to do."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import importlib.metadata

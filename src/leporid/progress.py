@@ -3,8 +3,6 @@
 `LEPORID_PROGRESS=off` silences every `progress=True`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

@@ -4,8 +4,6 @@ Numba's and BLAS's pools fight for the cores (up to three times slower than eith
 that runs our kernels wraps them in `one_thread_pool`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

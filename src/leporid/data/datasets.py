@@ -6,8 +6,6 @@ package index only. Steam and Anime need a licence click, so the user fetches th
 Downloads go through pooch: checked, tried again where they break off, and kept only if whole.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ of length one, so that columns weigh alike, and so has the whole row: the produc
 their cosine.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections import Counter

@@ -1,7 +1,5 @@
 """The k-core: only users and items that occur often enough to learn from."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

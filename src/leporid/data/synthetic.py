@@ -4,8 +4,6 @@ A user's next item lies near their position on the ring, which drifts from the f
 to the last, or is drawn by popularity alone. Popularity and activity follow power laws.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

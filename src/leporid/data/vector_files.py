@@ -1,7 +1,5 @@
 """Vectors of one side with their ids, from a file: parquet, CSV, `.npy`, word2vec, RecBole."""
 
-from __future__ import annotations
-
 import tokenize
 from collections.abc import Callable
 from pathlib import Path

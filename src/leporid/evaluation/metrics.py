@@ -14,8 +14,6 @@ chance. Cold users have no training interaction (they are tail users too), warm 
 cold and warm items likewise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 

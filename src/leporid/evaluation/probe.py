@@ -5,8 +5,6 @@ By users: the items of the users whose vectors are nearest, weighted by similari
 the two, each z-scored per user.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

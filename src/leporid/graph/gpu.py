@@ -10,8 +10,6 @@ rounded float64 quotient of the CPU.
 `torch.device("cpu")` gives the same graph, for tests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """The exact kNN graph of the rows of an interaction matrix, in memory or in files."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

@@ -4,8 +4,6 @@ Shared columns are counted through lists of the fitted rows of each column. A fi
 a new one however many are more similar, so there is no early threshold as in the search.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

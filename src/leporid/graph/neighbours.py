@@ -1,7 +1,5 @@
 """`top_k_neighbours`: ranked lists of similar rows; `directed_neighbours`: the search itself."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -8,8 +8,6 @@ where x, y depend on the query row i only and b on the fitted row j only. `shrin
 denominator, as in the RecSys'19 evaluation study: it pulls similarities with little support to 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

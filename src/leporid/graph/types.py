@@ -1,7 +1,5 @@
 """Interaction rows as sets (`BinaryCSR`), and graphs: `Graph`, `KnnGraph`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable

@@ -4,8 +4,6 @@ The probe never sees validation or test: the newest tenth of each user's trainin
 held out, every candidate is fitted on the rest, and its item vectors predict what was held out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal

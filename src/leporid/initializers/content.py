@@ -15,8 +15,6 @@ w = J_i + C_i gives its vector,
     q_i = (1 / mu) sum_j w_j q_j / sqrt(d_reg_i d_reg_j).
 """
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from copy import copy

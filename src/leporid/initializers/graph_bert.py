@@ -16,8 +16,6 @@ forward push: mass is pushed on where at least `tolerance` x degree has gathered
 mass bounds the error.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

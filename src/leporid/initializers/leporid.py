@@ -3,8 +3,6 @@
 Each side has one spectral estimator: eigenvectors of two graphs share no coordinates.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 

@@ -6,8 +6,6 @@ out for the search, and the solver's basis; each step checks its need against th
 landmarks their graph is in memory, and the other rows are read a block at a time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from pathlib import Path

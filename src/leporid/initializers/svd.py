@@ -4,8 +4,6 @@ X is about U S V^T; user vectors are the rows of U S^1/2, item vectors those of 
 products are the best rank-D approximation of X.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`laplacian_eigenpairs`: a graph in, the top eigenpairs of its operator out."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 from typing import Any, Literal, get_args

@@ -17,8 +17,6 @@ vectors, rescaled per column. Trained vectors have no eigenvalues; the scale is 
 rows, extended as if they were new.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Lanczos on a torch device: cuSPARSE and full-precision matrix products."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

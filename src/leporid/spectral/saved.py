@@ -1,7 +1,5 @@
 """The folder of a fitted estimator: written atomically, checked when it is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

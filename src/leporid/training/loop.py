@@ -3,8 +3,6 @@
 A step is a pure function of (seed, step): a resumed run gives the weights of an unbroken one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import math
