@@ -81,7 +81,7 @@ class PlainProgress(ProgressLike):
     def start(self, description: str, total: int | None = None) -> None:
         self._stage, self._done, self._total = description, 0, total
         self._begin = self._last = self._clock()
-        _say(description)
+        say(description)
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
         self._done += steps
@@ -96,13 +96,13 @@ class PlainProgress(ProgressLike):
             left = " to ".join(f"{max(end - self._done, 0) * each:.0f}" for end in ends)
             text += f" of {self._total:,}, about {left} s left"
         text += f", {seconds:.0f} s so far"
-        _say(f"{text}, {_note(fields, ', ')}" if fields else text)
+        say(f"{text}, {_note(fields, ', ')}" if fields else text)
 
 
 def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
     """Turn the usual `progress=` argument into something to report to."""
     if progress is None or isinstance(progress, bool):
-        if not progress or os.environ.get("LEPORID_PROGRESS", "").lower() == "off":
+        if not (progress and _is_wanted()):
             return NullProgress()
         from rich.console import Console
 
@@ -116,12 +116,12 @@ def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
 
 def say(line: str) -> None:
     """One line on stderr."""
-    if os.environ.get("LEPORID_PROGRESS", "").lower() != "off":
-        _say(line)
+    if _is_wanted():
+        print(line, file=sys.stderr, flush=True)
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def _is_wanted() -> bool:
+    return os.environ.get("LEPORID_PROGRESS", "").lower() != "off"
 
 
 def _note(fields: dict[str, Any], between: str) -> str:

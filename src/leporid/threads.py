@@ -25,10 +25,7 @@ _TIMING_SECONDS = 1.0
 
 
 def resolve_threads(threads: int | None) -> int:
-    """The number of kernel threads for the usual `threads=` argument.
-
-    None means every core this process may run on; at most `NUMBA_NUM_THREADS`.
-    """
+    """Kernel threads of a `threads=` argument, None for all cores; at most `NUMBA_NUM_THREADS`."""
     import numba
 
     if threads is not None and threads < 1:

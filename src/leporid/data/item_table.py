@@ -199,14 +199,10 @@ def titles_of(items: IdMap, source: Any) -> list[ItemInfo]:
 
 
 def items_where(source: Any, column: str, *values: str, among: IdMap | None = None) -> list[Any]:
-    """The ids of the items that have one of `values` in a column of a table about items.
+    """The ids of the items `among` others with one of `values` in a column of a table about items.
 
-    Parameters
-    ----------
-    source : as for `ItemTable.load`
-    column : its name in any spelling, "genre" for "genres" too
-    values : in any case; a cell may list several, as in "Drama|War"
-    among : the items that count, such as `model.items`; None for all in the table
+    The column is named in any spelling, "genre" for "genres" too, values in any case; a cell may
+    list several, as in "Drama|War".
     """
     table = ItemTable.load(source)
     name = table.find(f"{column} {column}s")
@@ -235,9 +231,8 @@ def rarest_genres(
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Each item's rarest among the `most` common genres: "Drama" on everything would say little.
 
-    Returns the genres' names, the most common first, and an index into them per item,
-    int32[n_items]. Items with none of them share a last name, "other"; without any genres there
-    are no names and the indices are -1.
+    The names, the most common first, and int32[n_items], an index into them. Items with none of
+    them share a last name, "other"; without any genres there are no names and the indices are -1.
     """
     count = Counter(name for names in genres for name in names)
     common = [name for name, _ in count.most_common(most)]
