@@ -64,10 +64,8 @@ class NearestRows:
         members = binary_csr(fitted, "fitted")
         if thresholds is None:
             thresholds = np.full(members.n, np.inf, np.float32)
-        start = np.zeros(members.n_columns + 1, np.int64)
-        np.cumsum(np.bincount(members.columns, minlength=members.n_columns), out=start[1:])
-        of_entry = np.repeat(np.arange(members.n, dtype=np.int32), members.degrees)
-        rows = of_entry[np.argsort(members.columns, kind="stable")]
+        lists = members.take(np.arange(members.n)).tocsc()
+        start, rows = lists.indptr.astype(np.int64), lists.indices.astype(np.int32)
         sizes = members.degrees.astype(np.float64)
         self._fitted = FittedColumns(start, rows, sizes, np.asarray(thresholds, np.float32))
         self._threads = resolve_threads(threads)
