@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import leporid
-from benchmarks.bench_scale import crossover
+from benchmarks.bench_scale import EXACT_IS_WORTH, crossover
 from benchmarks.harness import RECORDS
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
@@ -19,7 +19,6 @@ from leporid.graph import binary_csr, choice_thresholds
 from leporid.spectral import landmark_count, landmark_neighbours
 from leporid.spectral.extension import (
     AUTO_LANDMARKS,
-    EXACT_IS_WORTH,
     EXACT_UP_TO,
     Extension,
     choose_landmarks,

@@ -93,23 +93,19 @@ def choose_settings(
     split = inner_split(train)
     matrix = split.train.csr()
     tried: list[dict[str, Any]] = []
+    given = fixed["popularity_power"]
+    shapes: list[tuple[Lengths, float]] = [("as-is", given), ("unit", given), *POWERS]
+    if "lengths" in fixed:
+        shapes = [(fixed["lengths"], given)]
     for alpha in [fixed["alpha"]] if "alpha" in fixed else ALPHAS:
         plain = fit(split.train, alpha=alpha, lengths="as-is")
-        for lengths, power in _shapes(fixed):
+        for lengths, power in shapes:
             both = with_lengths(plain, matrix, lengths, power)
             found = probe((None, both.items.vectors), split).value()["items"]
             settings = {"alpha": alpha, "lengths": lengths, "popularity_power": power}
             tried.append({**settings, "NDCG@10": found})
     best = max(tried, key=lambda row: row["NDCG@10"])
     return {name: value for name, value in best.items() if name != "NDCG@10"}, tried
-
-
-def _shapes(fixed: dict[str, Any]) -> list[tuple[Lengths, float]]:
-    """Lengths and `popularity_power` of the candidates; the power is chosen with the lengths."""
-    given = fixed["popularity_power"]
-    if "lengths" in fixed:
-        return [(fixed["lengths"], given)]
-    return [("as-is", given), ("unit", given), *POWERS]
 
 
 def inner_split(train: Interactions) -> Split:

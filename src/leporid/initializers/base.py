@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from leporid.artifacts import cache_directory, check_sealed, read_arrays, write_arrays
 from leporid.config import Config, canonical_hash, setting
 from leporid.data import IdMap, Interactions
-from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.errors import ConfigError, DataError, warn
 from leporid.initializers.catalogue import get
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
@@ -83,13 +82,10 @@ class InitialEmbeddings:
             check_sealed(path, metadata)
         try:
             provenance = json.loads(metadata.get("provenance", "{}"))
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"the provenance in {path} is not valid JSON: {error}") from None
-        try:
             (users, user_ids), (items, item_ids) = (
                 _read_side(arrays, side, provenance) for side in ("users", "items")
             )
-        except DataError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path} holds no embeddings: {error}") from None
         if users.dim != items.dim:
             raise DataError(f"{path} has vectors of {users.dim} and of {items.dim} entries")
@@ -126,7 +122,7 @@ def _aligned(
         )
     vectors = embedding.vectors[rows]
     if len(missing):
-        _warn(
+        warn(
             f"{len(missing):,} of {len(target):,} {target.kind}s have no initial vector (the first "
             f"is {target.external(missing[0])!r}): theirs are small random numbers"
         )
@@ -292,17 +288,13 @@ def cached_fit(
         try:
             return _read(path, initializer, train)
         except DataError as error:
-            _warn(f"1 cache entry was damaged and is fitted again: {error}")
+            warn(f"1 cache entry was damaged and is fitted again: {error}")
     embeddings = initializer.fit(train, progress=progress)
     try:
         embeddings.save(path)
     except DataError as error:
-        _warn(f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off")
+        warn(f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off")
     return embeddings
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, LeporidWarning, stacklevel=3)
 
 
 def _read(path: Path, initializer: Initializer, train: Interactions) -> InitialEmbeddings:

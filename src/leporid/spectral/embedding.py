@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import orthogonal_procrustes
 
 Vectors = NDArray[np.floating[Any]]
 
@@ -81,12 +82,6 @@ def repeated_values(values: NDArray[np.float64], tol: float) -> list[slice]:
     return [slice(*run) for run in pairwise([*cuts, len(values)])]
 
 
-def procrustes(new: Vectors, old: Vectors) -> NDArray[np.float64]:
-    """float64[d, d]: the orthogonal R with the smallest ||new R - old|| (both float[n, d])."""
-    left, _, right = np.linalg.svd(new.T.astype(np.float64) @ old.astype(np.float64))
-    return np.asarray(left @ right)
-
-
 def align_columns(
     new: NDArray[np.float32], values: NDArray[np.float64], old: Vectors, tol: float
 ) -> NDArray[np.float32]:
@@ -97,6 +92,6 @@ def align_columns(
     """
     aligned = new.copy()
     for run in repeated_values(values, tol):
-        turn = procrustes(new[: len(old), run], old[:, run])
+        turn, _ = orthogonal_procrustes(new[: len(old), run].astype(np.float64), old[:, run])
         aligned[:, run] = new[:, run] @ turn.astype(np.float32)
     return aligned
