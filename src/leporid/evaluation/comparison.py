@@ -180,10 +180,7 @@ def holm(comparisons: Iterable[Comparison]) -> list[Comparison]:
 
 
 def _test(x: Values, y: Values, *, paired: bool) -> tuple[float, float]:
-    """Half the width of the 95% interval of the difference of the means, and its p-value.
-
-    `x` and `y` are float64[seeds, m] values per run and user.
-    """
+    """Half the width of the 95% interval of the difference, its p-value; float64[seeds, users]."""
     m, difference = x.shape[1], float(x.mean() - y.mean())
     if m < 2:
         return 0.0, 1.0

@@ -95,7 +95,9 @@ class TrainingState:
         write_arrays(folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True)
 
     def load(self, folder: Path, identity: dict[str, Any], config: Config) -> None:
-        path = folder / FILE_NAME
+        """Go on from the checkpoint of the same run, where there is one."""
+        if not (path := folder / FILE_NAME).is_file():
+            return
         arrays, metadata = read_arrays(path)
         if _HEADER not in metadata:
             raise DataError(f"{path} is not a checkpoint: train without --resume")
