@@ -14,26 +14,12 @@ from scipy import sparse
 
 from leporid.errors import GraphError
 from leporid.graph.kernels.search import kth_largest
-from leporid.graph.types import BinaryCSR, KnnGraph, binary_csr
+from leporid.graph.types import BinaryCSR, binary_csr
 from leporid.kernel import kernel
 from leporid.threads import on_each_share, resolve_threads
 
 BLOCK_ROWS = 1024
 """New rows in a block of sums."""
-
-
-def choice_thresholds(graph: KnnGraph) -> NDArray[np.float32]:
-    """float32[n]: a new row must be more similar than this for row j to choose it.
-
-    That is the K-th largest weight of row j of W, and 0 where j has fewer than K neighbours. A tie
-    goes to the smaller index, hence never to the new row.
-    """
-    thresholds = np.zeros(graph.n, dtype=np.float32)
-    for row in np.flatnonzero(np.diff(graph.indptr) >= graph.k):
-        weights = graph.weights[graph.indptr[row] : graph.indptr[row + 1]]
-        rank = len(weights) - graph.k
-        thresholds[row] = np.partition(weights, rank)[rank]
-    return thresholds
 
 
 class FittedColumns(NamedTuple):

@@ -65,8 +65,8 @@ class Similarity:
         query, fitted = query_degrees.astype(np.float64), degrees.astype(np.float64)
         if self.name.endswith("cosine"):
             alpha = 0.5 if self.name == "cosine" else self.asymmetric_alpha
-            shrink = np.full_like(query, self.shrink)
-            return Terms(shrink, query**alpha, fitted ** (1.0 - alpha), 0.0)
+            added = np.full_like(query, self.shrink)
+            return Terms(added, query**alpha, fitted ** (1.0 - alpha), 0.0)
         alpha, beta, shrink = {
             "jaccard": (1.0, 1.0, self.shrink),
             "dice": (0.5, 0.5, self.shrink / 2),

@@ -15,15 +15,7 @@ from leporid._deprecated import renamed_arguments
 from leporid.config import checked
 from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
-from leporid.graph import (
-    BinaryCSR,
-    Graph,
-    KnnGraph,
-    binary_csr,
-    checked_csr,
-    choice_thresholds,
-    knn_graph,
-)
+from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, checked_csr, knn_graph
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import extension
 from leporid.spectral.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs
@@ -256,7 +248,7 @@ class Leporid:
 
     def _choice_thresholds(self) -> NDArray[np.float32]:
         if self._thresholds is None:
-            self._thresholds = choice_thresholds(self.graph_)
+            self._thresholds = self.graph_.thresholds
         return self._thresholds
 
     def _extension(self) -> Extension:
