@@ -83,18 +83,16 @@ class SpectralInitializer(Initializer):
             inits = [_known_rows(old, old_ids, ids) for (_, old, old_ids), ids in sides]
         options: dict[str, Any] = {"client": self.client, "progress": progress}
         items, rotated = self.estimator(config.item_landmarks), self.previous is not None
-        report = self._fit_items(items, train, init=inits[1], **options)
+        self._fit_items(items, train, init=inits[1], **options)
         users = self.estimator(config.landmarks)
         users.fit(train.csr(), init=inits[0], **options)
         return InitialEmbeddings(
             side_embedding(users, config.dim, provenance, rotated=rotated),
-            side_embedding(items, config.dim, provenance | report, rotated=rotated),
+            side_embedding(items, config.dim, provenance, rotated=rotated),
         )
 
-    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> dict[str, Any]:
-        """Fit the estimator of the items; returns what to add to their provenance."""
+    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> None:
         estimator.fit(train.csr().T.tocsr(), **options)
-        return {}
 
 
 class LE(SpectralInitializer):

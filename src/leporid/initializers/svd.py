@@ -75,7 +75,7 @@ class SVD(Initializer):
         # The vectors of a singular value at rounding level are arbitrary.
         kept = np.where(s > 1e-9 * max(s[0], 1e-300), s, 0.0)
         users, items = (padded(vectors * np.sqrt(kept), dim) for vectors in (u, v))
-        return self._embeddings(train, users, items, singular_values=[float(x) for x in kept])
+        return self._embeddings(train, users, items)
 
 
 def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:
