@@ -3,13 +3,11 @@
 Everything that says above, level or below says it with the `Comparison` made here.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import scipy
@@ -77,7 +75,7 @@ class Comparison:
         return {**asdict(self), "n_seeds": list(self.n_seeds), "outcome": self.outcome}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Comparison:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`."""
         try:
             known = {field.name: values[field.name] for field in fields(cls)}

@@ -1,11 +1,9 @@
 """`MetricTable`: one row per user. Means, strata, intervals and exports derive from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -153,7 +151,7 @@ class MetricTable:
         names = [n for n in self._names(stratum) if n.partition("@")[0] not in _WHOLE]
         return {name: self.confidence(name, stratum=stratum) for name in names}
 
-    def same_users(self, other: MetricTable) -> bool:
+    def same_users(self, other: Self) -> bool:
         """Whether both were evaluated on the same users with as many items to find each."""
         known = self.has_lists and other.has_lists
         return (
@@ -204,7 +202,7 @@ class MetricTable:
     @classmethod
     def from_hits(
         cls, user: NDArray[np.int32], hits: NDArray[np.int32], relevant: NDArray[np.int32]
-    ) -> MetricTable:
+    ) -> Self:
         """A table of what `hit_columns` gives, without lists: no strata, no metrics of lists.
 
         Cut-offs are all up to 31. The lists may have been shorter: ask for those they were made at.
@@ -231,7 +229,7 @@ class MetricTable:
         return _write_parquet(pa.table(self.hit_columns()), path)
 
     @classmethod
-    def load_hits(cls, path: str | Path) -> MetricTable:
+    def load_hits(cls, path: str | Path) -> Self:
         """`from_hits` of what `save_hits` wrote."""
         with in_words(str(path), "is not a parquet file"):
             table = pyarrow.parquet.read_table(path)

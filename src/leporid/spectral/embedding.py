@@ -1,11 +1,9 @@
 """`Embedding`: one vector per row and its provenance; signs and coordinates of eigenvectors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +56,7 @@ class Embedding:
         known = np.count_nonzero(squares)
         return float(np.sqrt(squares.sum() / max(known * self.dim, 1)))
 
-    def standardized(self, scale: float = 1.0) -> Embedding:
+    def standardized(self, scale: float = 1.0) -> Self:
         """Each column z-scored, times `scale`; vectors standardised before are only scaled."""
         provenance = {**self.provenance, "standardized": True, "scale": scale}
         if self.provenance.get("standardized"):
