@@ -10,9 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_SECONDS_APART = 10.0
-"""Between two plain lines of a stage."""
-
 
 class ProgressLike:
     """What long work reports to: a named stage with a total, then steps. This one says nothing."""
@@ -86,7 +83,7 @@ class PlainProgress(ProgressLike):
     def advance(self, steps: int = 1, **fields: Any) -> None:
         self._done += steps
         now = self._clock()
-        if now - self._last < _SECONDS_APART:
+        if now - self._last < 10:
             return
         self._last, seconds = now, now - self._begin
         text = f"{self._stage}: {self._done:,}"

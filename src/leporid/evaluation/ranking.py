@@ -30,10 +30,6 @@ Ints: TypeAlias = NDArray[np.integer[Any]]
 _LANES = 128
 """The number of lanes is the multiple of this that is at least eight times n."""
 
-_MEMORY_SHARE = 8
-_MAX_CHUNK_BYTES = 256 * 2**20
-_MAX_CHUNK_USERS = 2048
-
 
 @dataclass(frozen=True, eq=False)
 class TopK:
@@ -64,8 +60,8 @@ def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
         if batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, not {batch_size}")
         return batch_size
-    rows = min(free_memory() // _MEMORY_SHARE, _MAX_CHUNK_BYTES) // (4 * max(n_items, 1))
-    return max(1, min(rows, _MAX_CHUNK_USERS))
+    rows = min(free_memory() // 8, 256 * 2**20) // (4 * max(n_items, 1))
+    return max(1, min(rows, 2048))
 
 
 def masked_top_k(

@@ -24,8 +24,6 @@ POWERS: tuple[tuple[Lengths, float], ...] = (
     *(("balanced", power) for power in (0.3, 0.5)),
 )
 """Candidates of `lengths` and `popularity_power`."""
-_SHARES = 0.9, 0.1
-"""Of the training data: to fit candidates on, and held out."""
 
 
 def with_lengths(
@@ -110,4 +108,4 @@ def choose_settings(
 
 def inner_split(train: Interactions) -> Split:
     """Training data with the newest tenth of each user held out for validation, and no test."""
-    return (temporal_split if train.has_order else random_split)(train, *_SHARES)
+    return (temporal_split if train.has_order else random_split)(train, 0.9, 0.1)
