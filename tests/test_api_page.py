@@ -28,6 +28,7 @@ FOR_OTHER_PACKAGES = {
         "PROTOCOLS",
         "Part",
         "cache_dir",
+        "in_words",
         "is_split",
         "items_where",
         "rarest_genres",
@@ -35,7 +36,6 @@ FOR_OTHER_PACKAGES = {
         "read_ids",
         "titles_of",
         "transpose",
-        "vector_id_file",
     },
     "evaluation": {
         *("FAMILIES", "HIT_COLUMNS", "NanScoreError", "Side", "chunk_rows", "combine"),

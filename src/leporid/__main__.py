@@ -1,7 +1,5 @@
 """`python -m leporid`."""
 
-from __future__ import annotations
-
 from leporid.cli import main
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Old public names that keep working for one version, with a warning that gives the new name."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import pkgutil

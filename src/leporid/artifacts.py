@@ -4,8 +4,6 @@ A folder lists its files and their digests in `manifest.json`, a single file of 
 seal (a digest of itself). Nothing here can execute code on load.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

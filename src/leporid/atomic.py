@@ -4,8 +4,6 @@ Everything is written beside its target, under a hidden name with the process id
 renamed in one step. The next write to the same target removes what dead processes left.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

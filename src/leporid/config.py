@@ -1,7 +1,5 @@
 """`Config`: frozen, typed settings that refuse unknown keys and values of the wrong type."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import dataclasses
@@ -13,13 +11,12 @@ import textwrap
 import tomllib
 import types
 import typing
-import warnings
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from leporid.errors import ConfigError, DataError, LeporidWarning, closest
+from leporid.errors import ConfigError, DataError, closest, warn
 
 
 def canonical_hash(value: Any, length: int = 16) -> str:
@@ -109,8 +106,7 @@ class Config:
         }
         if gone:
             words = ", ".join(f"{key}={value!r}" for key, value in gone.items())
-            text = f"{words}: no longer supported, a new fit would use the default"
-            warnings.warn(text, LeporidWarning, stacklevel=3)
+            warn(f"{words}: no longer supported, a new fit would use the default", 3)
         return cls.from_dict({key: value for key, value in values.items() if key not in gone})
 
     def to_dict(self) -> dict[str, Any]:

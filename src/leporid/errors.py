@@ -1,11 +1,10 @@
 """Errors and warnings: the message is one sentence that says what, where and what to do."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import importlib.metadata
 import json
+import warnings
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote
@@ -63,7 +62,7 @@ def import_extra(package: str, feature: str, extra: str) -> Any:
         raise MissingExtraError(feature, extra) from None
 
 
-class UnknownNameError(LeporidError, LookupError):
+class UnknownNameError(LeporidError, LookupError, ValueError):
     """A model, initialiser, metric, column or option name does not exist."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
@@ -83,6 +82,11 @@ class TrainingInterruptedError(LeporidError):
 
 class LeporidWarning(UserWarning):
     """Something was repaired, clipped or left out; the message counts it."""
+
+
+def warn(message: str, stacklevel: int = 2) -> None:
+    """A `LeporidWarning` at the caller (1), its caller (2) and so on."""
+    warnings.warn(message, LeporidWarning, stacklevel=stacklevel + 1)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

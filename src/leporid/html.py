@@ -1,7 +1,5 @@
 """HTML pages: templates, charts as SVG, sortable tables, whole reports."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Callable, Mapping, Sequence

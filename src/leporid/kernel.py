@@ -4,8 +4,6 @@ Their random numbers (SplitMix64) come in streams, one per task, each named by a
 parallel kernels so give the same bits on any number of threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 

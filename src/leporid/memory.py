@@ -3,8 +3,6 @@
 A limit covers anonymous pages, not those of mapped files, which the system drops when it must.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import re

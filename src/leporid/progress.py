@@ -3,17 +3,12 @@
 `LEPORID_PROGRESS=off` silences every `progress=True`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
-
-_SECONDS_APART = 10.0
-"""Between two plain lines of a stage."""
 
 
 class ProgressLike:
@@ -83,12 +78,12 @@ class PlainProgress(ProgressLike):
     def start(self, description: str, total: int | None = None) -> None:
         self._stage, self._done, self._total = description, 0, total
         self._begin = self._last = self._clock()
-        _say(description)
+        say(description)
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
         self._done += steps
         now = self._clock()
-        if now - self._last < _SECONDS_APART:
+        if now - self._last < 10:
             return
         self._last, seconds = now, now - self._begin
         text = f"{self._stage}: {self._done:,}"
@@ -98,13 +93,13 @@ class PlainProgress(ProgressLike):
             left = " to ".join(f"{max(end - self._done, 0) * each:.0f}" for end in ends)
             text += f" of {self._total:,}, about {left} s left"
         text += f", {seconds:.0f} s so far"
-        _say(f"{text}, {_note(fields, ', ')}" if fields else text)
+        say(f"{text}, {_note(fields, ', ')}" if fields else text)
 
 
 def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
     """Turn the usual `progress=` argument into something to report to."""
     if progress is None or isinstance(progress, bool):
-        if not progress or os.environ.get("LEPORID_PROGRESS", "").lower() == "off":
+        if not (progress and _is_wanted()):
             return NullProgress()
         from rich.console import Console
 
@@ -118,12 +113,12 @@ def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
 
 def say(line: str) -> None:
     """One line on stderr."""
-    if os.environ.get("LEPORID_PROGRESS", "").lower() != "off":
-        _say(line)
+    if _is_wanted():
+        print(line, file=sys.stderr, flush=True)
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def _is_wanted() -> bool:
+    return os.environ.get("LEPORID_PROGRESS", "").lower() != "off"
 
 
 def _note(fields: dict[str, Any], between: str) -> str:

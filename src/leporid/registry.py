@@ -1,7 +1,5 @@
 """A registry maps a public name to a class without importing its module, which may load torch."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from typing import Generic, TypeVar

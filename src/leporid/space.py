@@ -1,7 +1,5 @@
 """Search spaces: what may be tried for each setting of a model. Pure data, no optimiser here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias

@@ -4,8 +4,6 @@ Numba's and BLAS's pools fight for the cores (up to three times slower than eith
 that runs our kernels wraps them in `one_thread_pool`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading
@@ -27,10 +25,7 @@ _TIMING_SECONDS = 1.0
 
 
 def resolve_threads(threads: int | None) -> int:
-    """The number of kernel threads for the usual `threads=` argument.
-
-    None means every core this process may run on; at most `NUMBA_NUM_THREADS`.
-    """
+    """Kernel threads of a `threads=` argument, None for all cores; at most `NUMBA_NUM_THREADS`."""
     import numba
 
     if threads is not None and threads < 1:

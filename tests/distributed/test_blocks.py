@@ -22,7 +22,7 @@ from leporid.distributed.graph import (
     thresholds,
     writable,
 )
-from leporid.graph import KnnGraph, binary_csr, choice_thresholds
+from leporid.graph import KnnGraph, binary_csr
 from leporid.spectral import laplacian_operator
 from tests.spectral.graphs import jaccard_graph
 
@@ -88,7 +88,7 @@ def test_blocks_are_the_rows_of_the_graph(
     sums = [block_sums(block) for block in blocks]
     np.testing.assert_array_equal(joined(sums)[1], graph.degrees())
     one = knn_graph(X, k=k)
-    np.testing.assert_array_equal(limits, choice_thresholds(one))
+    np.testing.assert_array_equal(limits, one.thresholds)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -70,14 +70,15 @@ def test_small_tiles_and_samples_change_nothing(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("panels", [0, 1, 2])
 def test_the_number_of_panels_changes_nothing(panels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leporid.graph import BinaryCSR, neighbours
+    from leporid.graph import BinaryCSR
+    from leporid.graph.kernels import layout
     from leporid.graph.kernels.layout import Columns, rank_columns
 
     def fixed(members: BinaryCSR) -> Columns:
         return Columns(rank_columns(members).rank, panels)
 
     X = matrices.skewed(300, 1200, seed=5)
-    monkeypatch.setattr(neighbours, "rank_columns", fixed)
+    monkeypatch.setattr(layout, "rank_columns", fixed)
     np.testing.assert_array_equal(knn_graph(X, 12).csr().toarray(), oracle.graph(X, 12))
 
 

@@ -19,7 +19,7 @@ from leporid.errors import (
     LeporidWarning,
     NotFittedError,
 )
-from leporid.graph import binary_csr, choice_thresholds
+from leporid.graph import binary_csr
 from leporid.spectral.extension import identical_rows
 from tests.spectral.graphs import (
     community_graph,
@@ -163,12 +163,12 @@ def test_components_with_an_eigenvalue_near_zero_do_not_explode():
 def test_thresholds_and_identical_rows():
     graph = jaccard_graph(X, 8)
     dense = jaccard_graph(X, 119).csr().toarray()
-    np.testing.assert_allclose(choice_thresholds(graph), np.sort(dense, axis=1)[:, -8], atol=1e-7)
+    np.testing.assert_allclose(graph.thresholds, np.sort(dense, axis=1)[:, -8], atol=1e-7)
     doubled = sparse.csr_array(sparse.vstack([X[[5]], X[[5]], X[[2]]], format="csr"))
     query = sparse.csr_array(sparse.vstack([X[[2]], X[[9]], X[[5]]], format="csr"))
     assert identical_rows(query, binary_csr(doubled)).tolist() == [2, -1, 0]
     # new rows that are the fitted ones have themselves as best neighbour
-    found = neighbour_weights(X[:3], X, 8, choice_thresholds(graph)).toarray()
+    found = neighbour_weights(X[:3], X, 8, graph.thresholds).toarray()
     np.testing.assert_array_equal(found.argmax(axis=1), [0, 1, 2])
 
 

@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import leporid
-from benchmarks.bench_scale import crossover
+from benchmarks.bench_scale import EXACT_IS_WORTH, crossover
 from benchmarks.harness import RECORDS
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
-from leporid.graph import binary_csr, choice_thresholds
+from leporid.graph import binary_csr
 from leporid.spectral import landmark_count, landmark_neighbours
 from leporid.spectral.extension import (
     AUTO_LANDMARKS,
-    EXACT_IS_WORTH,
     EXACT_UP_TO,
     Extension,
     choose_landmarks,
@@ -142,7 +141,7 @@ def test_landmark_rows_are_fitted_and_the_others_are_extended(make, normalized):
     others = np.setdiff1d(np.arange(150), chosen)
     np.testing.assert_allclose(model.embedding_[others], alone.transform(X[others]), atol=1e-6)
     # The sum of the formula, written out.
-    weights = neighbour_weights(X[others], X[chosen], 50, choice_thresholds(model.graph_))
+    weights = neighbour_weights(X[others], X[chosen], 50, model.graph_.thresholds)
     np.testing.assert_allclose(model.degrees_[others], weights.sum(axis=1), rtol=1e-6)
     formula = Extension(
         alone.embedding_, alone.eigenvalues_, alone.degrees_, model.alpha, normalized
@@ -182,7 +181,7 @@ def test_blocks_bound_memory_and_change_nothing(monkeypatch):
 
     model = Leporid(dim=5, k=20).fit(X)
     new = distinct(40, 70, seed=4)
-    nearest = nearest_rows.NearestRows(X, choice_thresholds(model.graph_), 2)
+    nearest = nearest_rows.NearestRows(X, model.graph_.thresholds, 2)
     ((_, whole, totals),) = nearest.sums(new, model.embedding_, 20)
     monkeypatch.setattr(nearest_rows, "BLOCK_ROWS", 7)
     blocks = list(nearest.sums(new, model.embedding_, 20))
@@ -197,7 +196,7 @@ def test_placing_does_not_depend_on_threads():
     extension = Extension(model.embedding_, model.eigenvalues_, model.degrees_, 0.5, True)
     extended = [
         extend_rows(
-            binary_csr(new), binary_csr(X), extension, 20, choice_thresholds(model.graph_), threads
+            binary_csr(new), binary_csr(X), extension, 20, model.graph_.thresholds, threads
         )[0].tobytes()
         for threads in (1, 2)
     ]

@@ -4,6 +4,7 @@ from .datasets import cache_dir as cache_dir
 from .datasets import fetch as fetch
 from .features import ItemFeatures as ItemFeatures
 from .features import item_features as item_features
+from .files import in_words as in_words
 from .files import is_split as is_split
 from .id_map import IdMap as IdMap
 from .id_map import read_ids as read_ids
@@ -37,4 +38,3 @@ from .stored import transpose as transpose
 from .synthetic import synthesize as synthesize
 from .synthetic_shop import synthesize_shop as synthesize_shop
 from .vector_files import VECTOR_READERS as VECTOR_READERS
-from .vector_files import vector_id_file as vector_id_file

@@ -6,8 +6,6 @@ package index only. Steam and Anime need a licence click, so the user fetches th
 Downloads go through pooch: checked, tried again where they break off, and kept only if whole.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess
@@ -23,8 +21,6 @@ from leporid.artifacts import atomic_path, cache_directory, user_cache_directory
 from leporid.errors import DataError, UnknownNameError
 from leporid.progress import ProgressLike, make_progress
 
-_TIMEOUT_SECONDS = 30
-_RETRIES = 2
 _RECBOLE = "recbole==1.2.1"
 _RECBOLE_SHA256 = {
     "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
@@ -210,13 +206,13 @@ def download(
     pooch.get_logger().setLevel("WARNING")
     report = make_progress(progress)
     report.start(f"downloading {target.name}")
-    transfer = pooch.HTTPDownloader(chunk_size=1 << 18, timeout=_TIMEOUT_SECONDS)
+    transfer = pooch.HTTPDownloader(chunk_size=1 << 18, timeout=30)
     files = pooch.create(
         target.parent,
         base_url="",
         registry={target.name: f"md5:{md5}" if md5 else None},
         urls={target.name: url},
-        retry_if_failed=_RETRIES,
+        retry_if_failed=2,
     )
     try:
         return Path(files.fetch(target.name, downloader=transfer))

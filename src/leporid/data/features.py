@@ -5,10 +5,7 @@ of length one, so that columns weigh alike, and so has the whole row: the produc
 their cosine.
 """
 
-from __future__ import annotations
-
 import re
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +19,7 @@ from scipy import sparse
 
 from leporid.data.id_map import IdMap
 from leporid.data.item_table import GENRE_NAMES, ItemTable
-from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
+from leporid.errors import ConfigError, DataError, UnknownNameError, warn
 
 Kind = Literal["text", "categories", "number", "vector"]
 _REPEATED = 4
@@ -75,7 +72,7 @@ def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> I
     counts = {reason: count for reason, count in left_out.items() if count}
     if counts:
         words = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
-        warnings.warn(f"{table.name}: {words}", LeporidWarning, stacklevel=2)
+        warn(f"{table.name}: {words}")
     return ItemFeatures(matrix, kinds, counts)
 
 

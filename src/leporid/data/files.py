@@ -4,8 +4,6 @@
 parsed by pyarrow's CSV reader; where something is wrong, the standard library's finds the line.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

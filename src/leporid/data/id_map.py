@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import uuid
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from leporid.data.columns import USUAL_NAMES, find_column, normalise
 from leporid.data.files import SourceFile, in_words, read_lines, reading, text_table
-from leporid.errors import DataError, LeporidWarning, UnknownIdError
+from leporid.errors import DataError, UnknownIdError, warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,11 +264,9 @@ def read_ids(
             f"the model knows none of the {len(ids):,} {role}s of {path}, the first is {ids[0]!r}"
         )
     if unknown:
-        warnings.warn(
+        warn(
             f"{len(unknown):,} of {len(ids):,} {role}s of {path} are unknown to the model and left "
-            f"out, the first is {unknown[0]!r}",
-            LeporidWarning,
-            stacklevel=2,
+            f"out, the first is {unknown[0]!r}"
         )
     return list(among.externals(index))
 

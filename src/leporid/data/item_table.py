@@ -1,7 +1,5 @@
 """What is known of items: `ItemTable`, and the titles, genres and filters that it answers."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter
@@ -10,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -58,18 +56,15 @@ class ItemTable:
     """The other columns, as they were read."""
 
     @classmethod
-    def load(cls, source: Any) -> ItemTable:
+    def load(cls, source: Any) -> Self:
         """Read a table about items.
 
-        Parameters
-        ----------
-        source : a file: parquet or CSV with a column of item ids, a MovieLens `u.item` or
-            `movies.dat`, a RecBole `.item`; vectors by id: `.npy` with `.ids.npy` beside it,
-            word2vec text, RecBole's `.itememb`, the safetensors file of `leporid embed`; the name
-            of a data set ('ml-100k', 'ml-1m', 'ml-20m', 'anime'); or a table in memory (Arrow,
-            pandas, Polars, a dict of columns)
+        It is a file: parquet or CSV with a column of item ids, a MovieLens `u.item` or
+        `movies.dat`, a RecBole `.item`; vectors by id: `.npy` with `.ids.npy` beside it, word2vec
+        text, RecBole's `.itememb`, the safetensors file of `leporid embed`; the name of a data set
+        ('ml-100k', 'anime'); or a table in memory (Arrow, pandas, Polars, a dict of columns).
         """
-        if isinstance(source, ItemTable):
+        if isinstance(source, cls):
             return source
         if not isinstance(source, str | os.PathLike):
             columns = frame_columns(source, "an item table is a file, a frame or columns")
@@ -90,7 +85,7 @@ class ItemTable:
             return cls.of(_read(file), str(path))
 
     @classmethod
-    def of(cls, table: pa.Table, name: str) -> ItemTable:
+    def of(cls, table: pa.Table, name: str) -> Self:
         """The column of ids is found by its name."""
         names = [str(column) for column in table.column_names]
         key = position_of(names, _ID_NAMES)
@@ -105,7 +100,7 @@ class ItemTable:
         return cls(name, uuids_as_text(columns.pop(names[key])), columns)
 
     @classmethod
-    def _of_vectors(cls, path: Path, ids: pa.Array, matrix: NDArray[Any]) -> ItemTable:
+    def _of_vectors(cls, path: Path, ids: pa.Array, matrix: NDArray[Any]) -> Self:
         if matrix.ndim != 2 or len(ids) != len(matrix):
             raise DataError(f"{path} has {len(ids)} ids for an array of shape {matrix.shape}")
         flat = pa.array(np.ascontiguousarray(matrix, np.float32).ravel())
@@ -199,14 +194,10 @@ def titles_of(items: IdMap, source: Any) -> list[ItemInfo]:
 
 
 def items_where(source: Any, column: str, *values: str, among: IdMap | None = None) -> list[Any]:
-    """The ids of the items that have one of `values` in a column of a table about items.
+    """The ids of the items `among` others with one of `values` in a column of a table about items.
 
-    Parameters
-    ----------
-    source : as for `ItemTable.load`
-    column : its name in any spelling, "genre" for "genres" too
-    values : in any case; a cell may list several, as in "Drama|War"
-    among : the items that count, such as `model.items`; None for all in the table
+    The column is named in any spelling, "genre" for "genres" too, values in any case; a cell may
+    list several, as in "Drama|War".
     """
     table = ItemTable.load(source)
     name = table.find(f"{column} {column}s")
@@ -235,9 +226,8 @@ def rarest_genres(
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Each item's rarest among the `most` common genres: "Drama" on everything would say little.
 
-    Returns the genres' names, the most common first, and an index into them per item,
-    int32[n_items]. Items with none of them share a last name, "other"; without any genres there
-    are no names and the indices are -1.
+    The names, the most common first, and int32[n_items], an index into them. Items with none of
+    them share a last name, "other"; without any genres there are no names and the indices are -1.
     """
     count = Counter(name for names in genres for name in names)
     common = [name for name, _ in count.most_common(most)]

@@ -1,15 +1,12 @@
 """The k-core: only users and items that occur often enough to learn from."""
 
-from __future__ import annotations
-
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.errors import ConfigError, DataError, warn
 
 Pairs = Iterable[tuple[NDArray[Any], NDArray[Any]]]
 """Users and items of the interactions, a block at a time."""
@@ -44,11 +41,10 @@ def core_counts(
         if np.array_equal(users, of_user > 0) and np.array_equal(items, of_item > 0):
             break
     if 2 * (kept := np.count_nonzero(users)) < n_users:
-        warnings.warn(
+        warn(
             f"the {k}-core leaves {kept:,} of {n_users:,} users: results say nothing about the "
             f"others, a smaller k keeps more of them",
-            LeporidWarning,
-            stacklevel=3,
+            3,
         )
     return of_user, of_item
 

@@ -6,8 +6,6 @@ matrix. The core is counted on the matrix, and cut out of it in one more pass. T
 is not kept: a graph does not depend on it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A user's next item lies near their position on the ring, which drifts from the f
 to the last, or is drawn by popularity alone. Popularity and activity follow power laws.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,13 +31,9 @@ def synthesize(
     seed: int = 0,
     min_activity: int = 20,
 ) -> Interactions:
-    """A seeded log with neighbourhoods, power laws and drift.
+    """A seeded log of exactly `interactions` pairs with neighbourhoods, power laws and drift.
 
-    Parameters
-    ----------
-    users, items, interactions : sizes; exactly `interactions` distinct pairs are drawn
-    seed : the same seed gives the same log
-    min_activity : every user has at least so many interactions (or half the mean, if that is less)
+    Every user has at least `min_activity` of them, or half the mean, if that is less.
     """
     if users < 1 or items < 1:
         raise ConfigError(f"users and items must be at least 1, got {users} and {items}")

@@ -1,7 +1,5 @@
 """Vectors of one side with their ids, from a file: parquet, CSV, `.npy`, word2vec, RecBole."""
 
-from __future__ import annotations
-
 import tokenize
 from collections.abc import Callable
 from pathlib import Path
@@ -41,14 +39,10 @@ def _read_csv(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     return table.column(0).combine_chunks(), vectors.astype(np.float32)
 
 
-def vector_id_file(path: Path) -> Path:
-    """`users.ids.npy`, or `user_ids.npy` beside the `user_factors.npy` of `implicit`."""
-    return path.with_name(f"{path.stem}.ids.npy".replace("_factors.ids", "_ids"))
-
-
 def _read_npy(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
-    """One file of vectors, one of ids beside it: row r of both belongs together."""
-    vectors, ids = (_load(file) for file in (path, vector_id_file(path)))
+    """Vectors, and ids in `users.ids.npy` (`user_ids.npy` beside implicit's `user_factors.npy`)."""
+    beside = path.with_name(f"{path.stem}.ids.npy".replace("_factors.ids", "_ids"))
+    vectors, ids = _load(path), _load(beside)
     if vectors.ndim != 2:
         raise DataError(f"{path} must be a matrix, not of shape {vectors.shape}")
     return pa.array(ids.tolist()), vectors.astype(np.float32)

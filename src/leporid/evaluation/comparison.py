@@ -3,13 +3,11 @@
 Everything that says above, level or below says it with the `Comparison` made here.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import scipy
@@ -77,7 +75,7 @@ class Comparison:
         return {**asdict(self), "n_seeds": list(self.n_seeds), "outcome": self.outcome}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Comparison:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`."""
         try:
             known = {field.name: values[field.name] for field in fields(cls)}
@@ -180,10 +178,7 @@ def holm(comparisons: Iterable[Comparison]) -> list[Comparison]:
 
 
 def _test(x: Values, y: Values, *, paired: bool) -> tuple[float, float]:
-    """Half the width of the 95% interval of the difference of the means, and its p-value.
-
-    `x` and `y` are float64[seeds, m] values per run and user.
-    """
+    """Half the width of the 95% interval of the difference, its p-value; float64[seeds, users]."""
     m, difference = x.shape[1], float(x.mean() - y.mean())
     if m < 2:
         return 0.0, 1.0

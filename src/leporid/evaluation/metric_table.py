@@ -1,11 +1,9 @@
 """`MetricTable`: one row per user. Means, strata, intervals and exports derive from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,19 +13,9 @@ import scipy
 from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_path
-from leporid.data import IdMap
+from leporid.data import IdMap, in_words
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics
-from leporid.evaluation.metrics import (
-    COLD_ITEMS,
-    ITEM_STRATA,
-    STRATA_OF_ITEMS,
-    combine,
-    ingredients,
-    linearized,
-    popularity_class,
-    user_stratum,
-)
 
 _MASK_BITS = 31
 HIT_COLUMNS = ("user", "hits", "relevant")
@@ -44,12 +32,8 @@ class Interval(NamedTuple):
     high: float
 
 
-class _Within(NamedTuple):
-    """A stratum: its rows of the table, with their hits and numbers of test items inside it."""
-
-    rows: NDArray[np.int64] | slice
-    hits: NDArray[np.bool_]
-    relevant: NDArray[np.int32]
+_Within = tuple[NDArray[np.int64] | slice, NDArray[np.bool_], NDArray[np.int32]]
+"""A stratum: its rows of the table, with their hits and numbers of test items inside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +105,7 @@ class MetricTable:
     def has_users(self, stratum: str) -> bool:
         """Whether anyone evaluated is in a stratum of users, so that it has a mean."""
         self._need_lists()
-        return bool(user_stratum(stratum, self.activity)[self.user].any())
+        return bool(metrics.user_stratum(stratum, self.activity)[self.user].any())
 
     @property
     def names(self) -> list[str]:
@@ -141,12 +125,9 @@ class MetricTable:
         return self._column(metric, self._within(stratum))
 
     def columns(self, metric: str, stratum: str | None = None) -> NDArray[np.float64]:
-        """float64[m, c]: the values per user whose means the metric is made of.
-
-        One column for a metric that is a mean over users; precision and recall for F1.
-        """
+        """float64[m, c]: the values per user whose means make the metric; two columns for F1."""
         within = self._within(stratum)
-        return np.column_stack([self._column(part, within) for part in ingredients(metric)])
+        return np.column_stack([self._column(part, within) for part in metrics.ingredients(metric)])
 
     def confidence(
         self, metric: str, level: float = 0.95, *, stratum: str | None = None
@@ -158,7 +139,7 @@ class MetricTable:
         """
         if not 0 < level < 1:
             raise ConfigError(f"level must lie between 0 and 1, not {level}")
-        values = linearized(self.columns(metric, stratum))
+        values = metrics.linearized(self.columns(metric, stratum))
         mean, m = float(values.mean()), len(values)
         if m < 2:
             return Interval(mean, mean, mean)
@@ -170,7 +151,7 @@ class MetricTable:
         names = [n for n in self._names(stratum) if n.partition("@")[0] not in _WHOLE]
         return {name: self.confidence(name, stratum=stratum) for name in names}
 
-    def same_users(self, other: MetricTable) -> bool:
+    def same_users(self, other: Self) -> bool:
         """Whether both were evaluated on the same users with as many items to find each."""
         known = self.has_lists and other.has_lists
         return (
@@ -200,9 +181,7 @@ class MetricTable:
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write `to_arrow()` as a parquet file."""
-        with atomic_path(path) as temporary:
-            pyarrow.parquet.write_table(self.to_arrow(), temporary)
-        return Path(path)
+        return _write_parquet(self.to_arrow(), path)
 
     def to_csv(self, path: str | Path) -> Path:
         """Write `to_arrow()` as a CSV file with a header."""
@@ -222,11 +201,8 @@ class MetricTable:
 
     @classmethod
     def from_hits(
-        cls,
-        user: NDArray[np.int32],
-        hits: NDArray[np.int32],
-        relevant: NDArray[np.int32],
-    ) -> MetricTable:
+        cls, user: NDArray[np.int32], hits: NDArray[np.int32], relevant: NDArray[np.int32]
+    ) -> Self:
         """A table of what `hit_columns` gives, without lists: no strata, no metrics of lists.
 
         Cut-offs are all up to 31. The lists may have been shorter: ask for those they were made at.
@@ -250,21 +226,13 @@ class MetricTable:
 
     def save_hits(self, path: str | Path) -> Path:
         """Write `hit_columns` as parquet: a few bytes per user, all that `compare` needs."""
-        with atomic_path(path) as temporary:
-            table = pa.table(self.hit_columns())
-            pyarrow.parquet.write_table(table, temporary, compression="zstd")
-        return Path(path)
+        return _write_parquet(pa.table(self.hit_columns()), path)
 
     @classmethod
-    def load_hits(cls, path: str | Path) -> MetricTable:
+    def load_hits(cls, path: str | Path) -> Self:
         """`from_hits` of what `save_hits` wrote."""
-        try:
+        with in_words(str(path), "is not a parquet file"):
             table = pyarrow.parquet.read_table(path)
-        except FileNotFoundError:
-            raise DataError(f"no such file: {path}") from None
-        except (pa.ArrowException, OSError) as error:
-            reason = " ".join(str(error).split())
-            raise DataError(f"{path} is not a parquet file: {reason}") from None
         columns = [table[name] for name in HIT_COLUMNS if name in table.column_names]
         whole = all(pa.types.is_integer(c.type) and not c.null_count for c in columns)
         if len(columns) != len(HIT_COLUMNS) or not whole:
@@ -279,7 +247,7 @@ class MetricTable:
             raise DataError("a table of hits has no lists, strata or exports: evaluate the model")
 
     def _names(self, stratum: str | None) -> list[str]:
-        hidden = (*_WHOLE, "Popularity") if stratum in STRATA_OF_ITEMS else ()
+        hidden = (*_WHOLE, "Popularity") if stratum in metrics.STRATA_OF_ITEMS else ()
         return [name for name in self.names if name.partition("@")[0] not in hidden]
 
     def _means(self, names: Iterable[str], stratum: str | None) -> dict[str, float]:
@@ -288,14 +256,14 @@ class MetricTable:
             family, n = self._parse(name)
             if family in _WHOLE:
                 judge = metrics.item_coverage if family == "Coverage" else metrics.gini
-                means[name] = judge(self.top[within.rows], len(self.popularity), n)
+                means[name] = judge(self.top[within[0]], len(self.popularity), n)
             else:
-                parts = [self._column(part, within).mean() for part in ingredients(name)]
-                means[name] = float(combine(parts))
+                parts = [self._column(part, within).mean() for part in metrics.ingredients(name)]
+                means[name] = float(metrics.combine(parts))
         return means
 
     def _column(self, metric: str, within: _Within) -> NDArray[np.float64]:
-        family, n = self._parse(metric)
+        (family, n), (rows, hits, relevant) = self._parse(metric), within
         if family == "F1":
             raise ConfigError(
                 f"{metric} is made of two means and has no value per user: use User{metric}"
@@ -303,30 +271,30 @@ class MetricTable:
         if family in _WHOLE:
             raise ConfigError(f"{metric} judges all lists together and has no value per user")
         if family == "Popularity":
-            return metrics.average_popularity(self.top[within.rows], self.popularity, n)
-        return metrics.PER_USER[family](within.hits, within.relevant, n)
+            return metrics.average_popularity(self.top[rows], self.popularity, n)
+        return metrics.PER_USER[family](hits, relevant, n)
 
     def _within(self, stratum: str | None) -> _Within:
         relevant = self.relevant.sum(axis=1, dtype=np.int32)
         if stratum is None:
-            return _Within(slice(None), self.hits, relevant)
+            return slice(None), self.hits, relevant
         self._need_lists()
         hits = self.hits
-        if stratum not in STRATA_OF_ITEMS:
-            rows = np.flatnonzero(user_stratum(stratum, self.activity)[self.user])
+        if stratum not in metrics.STRATA_OF_ITEMS:
+            rows = np.flatnonzero(metrics.user_stratum(stratum, self.activity)[self.user])
         else:
-            if stratum in ITEM_STRATA:
-                wanted = ITEM_STRATA.index(stratum)
-                inside = popularity_class(self.popularity) == wanted
+            if stratum in metrics.ITEM_STRATA:
+                wanted = metrics.ITEM_STRATA.index(stratum)
+                inside = metrics.popularity_class(self.popularity) == wanted
                 relevant = self.relevant[:, wanted]
             else:
-                cold = stratum == COLD_ITEMS[1]
+                cold = stratum == metrics.COLD_ITEMS[1]
                 inside = (self.popularity == 0) == cold
                 relevant = self.cold_relevant if cold else relevant - self.cold_relevant
             hits, rows = hits & inside[self.top], np.flatnonzero(relevant)
         if len(rows) == 0:
             raise DataError(f"no evaluated user is in the stratum {stratum!r}: nothing to average")
-        return _Within(rows, hits[rows], relevant[rows])
+        return rows, hits[rows], relevant[rows]
 
     def _parse(self, metric: str) -> tuple[str, int]:
         family, n = metrics.parse_metric(metric, self.names)
@@ -335,3 +303,9 @@ class MetricTable:
         if family not in (*self.families, *more) or n not in self.at:
             raise UnknownNameError("metric", metric, self.names)
         return family, n
+
+
+def _write_parquet(table: pa.Table, path: str | Path) -> Path:
+    with atomic_path(path) as temporary:
+        pyarrow.parquet.write_table(table, temporary, compression="zstd")
+    return Path(path)

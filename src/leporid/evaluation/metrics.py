@@ -14,8 +14,6 @@ chance. Cold users have no training interaction (they are tail users too), warm 
 cold and warm items likewise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -50,19 +48,13 @@ def user_f1(hits: Hits, relevant: Counts, n: int) -> Values:
 
 
 def f1(mean_precision: float, mean_recall: float) -> float:
-    """F1@N = 2 P R / (P + R) of the means P, R over users (the paper's); 0 if both are 0.
-
-    Not the mean of `user_f1`.
-    """
+    """F1@N = 2 P R / (P + R) of the means P, R over users (the paper's), no mean of `user_f1`."""
     total = mean_precision + mean_recall
     return float(2.0 * mean_precision * mean_recall / total) if total > 0 else 0.0
 
 
 def ndcg(hits: Hits, relevant: Counts, n: int) -> Values:
-    """NDCG@N = DCG / IDCG, DCG = sum_{r<=N} h_r / log2(r + 1), IDCG = that sum for the best list,
-
-    h_r = 1 up to rank min(N, |T_u|) and 0 after it.
-    """
+    """NDCG@N = DCG / IDCG, DCG = sum_{r<=N} h_r / log2(r + 1), IDCG = that sum of the best list."""
     discount = 1.0 / np.log2(np.arange(2, n + 2))
     ideal = np.cumsum(discount)
     gain = hits[:, :n] @ discount
@@ -83,11 +75,7 @@ def average_precision(hits: Hits, relevant: Counts, n: int) -> Values:
 
 
 def average_popularity(top: NDArray[np.int32], popularity: Counts, n: int) -> Values:
-    """Popularity@N = mean number of training interactions of the listed items, per user.
-
-    `top` is int32[m, k] item indices (-1 where none), `popularity` int[n_items]; an empty list
-    has popularity 0.
-    """
+    """Popularity@N = mean training interactions of the items of a list; 0 if it is empty (-1)."""
     cut = top[:, :n]
     listed = cut >= 0
     total = np.where(listed, popularity[cut], 0).sum(axis=1)

@@ -5,9 +5,8 @@ By users: the items of the users whose vectors are nearest, weighted by similari
 the two, each z-scored per user.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from leporid.evaluation.ranking import chunk_rows
 
 QUARTILES = tuple(f"activity-q{i}" for i in range(1, 5))
 Scores = NDArray[np.float32]
+Users = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def probe(
     scorers: dict[str, Any] = {}
     users, items = _sides(vectors, split)
     if items is not None:
-        scorers["items"] = _ByItems(items, last)
+        scorers["items"] = partial(_by_items, items, last)
     if users is not None:
-        scorers["users"] = _ByUsers(users, split.known(part).csr(), neighbours)
+        scorers["users"] = partial(_by_users, users, neighbours, split.known(part).csr())
     if len(scorers) == 2:
         first, second = scorers.values()
         scorers["both"] = lambda users, known: (
@@ -100,41 +100,29 @@ def _sides(vectors: Any, split: Split) -> list[Scores | None]:
     return sides
 
 
-@dataclass(frozen=True)
-class _ByItems:
-    vectors: Scores
-    last: int
-
-    def __call__(self, users: NDArray[np.int32], known: Sequences) -> Scores:
-        recent = known.take(users).last(self.last)
-        length = np.diff(recent.indptr)
-        weight = np.repeat(1 / np.maximum(length, 1), length).astype(np.float32)
-        profile = sparse.csr_array(
-            (weight, recent.items, recent.indptr), shape=(len(users), len(self.vectors))
-        )
-        return np.asarray((profile @ self.vectors) @ self.vectors.T)
+def _by_items(vectors: Scores, last: int, users: Users, known: Sequences) -> Scores:
+    recent = known.take(users).last(last)
+    length = np.diff(recent.indptr)
+    weight = np.repeat(1 / np.maximum(length, 1), length).astype(np.float32)
+    parts = weight, recent.items, recent.indptr
+    profile = sparse.csr_array(parts, shape=(len(users), len(vectors)))
+    return np.asarray((profile @ vectors) @ vectors.T)
 
 
-@dataclass(frozen=True)
-class _ByUsers:
-    vectors: Scores
-    known: sparse.csr_array
-    neighbours: int
-
-    def __call__(self, users: NDArray[np.int32], known: Sequences) -> Scores:
-        similarity = self.vectors[users] @ self.vectors.T
-        similarity[np.arange(len(users)), users] = -np.inf
-        k = min(self.neighbours, len(self.vectors) - 1)
-        near = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
-        weight = np.take_along_axis(similarity, near, axis=1)
-        # Above the farthest of them, so that inner products of any sign can be weights.
-        weight = weight - weight.min(axis=1, keepdims=True, initial=np.inf)
-        weight += np.float32(1e-6) * weight.max(axis=1, keepdims=True, initial=1e-30)
-        indptr = np.arange(len(users) + 1) * k
-        weights = sparse.csr_array(
-            (weight.ravel(), near.ravel(), indptr), shape=similarity.shape, dtype=np.float32
-        )
-        return np.asarray((weights @ self.known).toarray(), dtype=np.float32)
+def _by_users(
+    vectors: Scores, neighbours: int, matrix: sparse.csr_array, users: Users, _: Sequences
+) -> Scores:
+    similarity = vectors[users] @ vectors.T
+    similarity[np.arange(len(users)), users] = -np.inf
+    k = min(neighbours, len(vectors) - 1)
+    near = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
+    weight = np.take_along_axis(similarity, near, axis=1)
+    # Above the farthest of them, so that inner products of any sign can be weights.
+    weight = weight - weight.min(axis=1, keepdims=True, initial=np.inf)
+    weight += np.float32(1e-6) * weight.max(axis=1, keepdims=True, initial=1e-30)
+    parts = weight.ravel(), near.ravel(), np.arange(len(users) + 1) * k
+    weights = sparse.csr_array(parts, shape=similarity.shape, dtype=np.float32)
+    return np.asarray((weights @ matrix).toarray(), dtype=np.float32)
 
 
 def _z_scored(scores: Scores) -> Scores:

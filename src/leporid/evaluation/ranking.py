@@ -30,10 +30,6 @@ Ints: TypeAlias = NDArray[np.integer[Any]]
 _LANES = 128
 """The number of lanes is the multiple of this that is at least eight times n."""
 
-_MEMORY_SHARE = 8
-_MAX_CHUNK_BYTES = 256 * 2**20
-_MAX_CHUNK_USERS = 2048
-
 
 @dataclass(frozen=True, eq=False)
 class TopK:
@@ -54,19 +50,18 @@ class NanScoreError(DataError):
 
 
 def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
-    """Users to score at once: rows of float32 scores, for evaluation and for recommending.
+    """Users to score at once, by evaluation and by recommending; `batch_size` overrides the rule.
 
-    The scores of a chunk take at most an eighth of the free memory, since a model may need
-    several such arrays to compute them, and at most 256 MiB. A chunk has at most 2,048 users,
-    since what a neural model keeps per user is not known here, and at least one. `batch_size`
-    overrides the rule.
+    Their scores take at most an eighth of the free memory, since a model may need several such
+    arrays to compute them, and at most 256 MiB. What a neural model keeps per user is not known
+    here: at most 2,048 users.
     """
     if batch_size is not None:
         if batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, not {batch_size}")
         return batch_size
-    rows = min(free_memory() // _MEMORY_SHARE, _MAX_CHUNK_BYTES) // (4 * max(n_items, 1))
-    return max(1, min(rows, _MAX_CHUNK_USERS))
+    rows = min(free_memory() // 8, 256 * 2**20) // (4 * max(n_items, 1))
+    return max(1, min(rows, 2048))
 
 
 def masked_top_k(
@@ -76,19 +71,11 @@ def masked_top_k(
     seen: Sequences | None = None,
     allowed: NDArray[np.bool_] | None = None,
 ) -> TopK:
-    """The `n` best items of each row, best first; equal scores go to the smaller index.
+    """The `n` best items of each row of float32[m, n_items], best first, without those `seen`.
 
-    Parameters
-    ----------
-    scores : float32[m, n_items]
-        Higher is better. Never changed, and not copied if float32 and C-contiguous. An item
-        scored -inf is never recommended. NaN anywhere is a `NanScoreError` naming the row.
-    n : int
-        Length of the lists; where fewer candidates remain, -1 and -inf fill the row.
-    seen : Sequences over the m rows, optional
-        Items to leave out, row by row.
-    allowed : bool[n_items], optional
-        The only items to rank, the same for all rows.
+    Equal scores go to the smaller index; an item scored -inf is never recommended, NaN is a
+    `NanScoreError`. Where fewer candidates remain, -1 and -inf fill the row. `allowed`
+    bool[n_items] are the only items to rank. Scores are not changed, nor copied if C-contiguous.
     """
     scores = np.ascontiguousarray(scores, dtype=np.float32)
     m, _ = _check(scores.shape, n, seen, allowed)

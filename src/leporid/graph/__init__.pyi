@@ -9,7 +9,6 @@ from .knn import knn_graph as knn_graph
 from .knn import stored_knn_graph as stored_knn_graph
 from .knn import uses_gpu as uses_gpu
 from .nearest_rows import NearestRows as NearestRows
-from .nearest_rows import choice_thresholds as choice_thresholds
 from .neighbours import Neighbours as Neighbours
 from .neighbours import directed_neighbours as directed_neighbours
 from .neighbours import top_k_neighbours as top_k_neighbours

@@ -10,8 +10,6 @@ Columns come in ascending order, in strips that double: a strip as wide as all c
 brings about k candidates to each row. The quotient is the correctly rounded one, as in `gpu.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

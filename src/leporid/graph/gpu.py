@@ -10,8 +10,6 @@ rounded float64 quotient of the CPU.
 `torch.device("cpu")` gives the same graph, for tests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from importlib.util import find_spec
@@ -39,35 +37,19 @@ class GraphTensors(NamedTuple):
 
 
 class DeviceGraph(KnnGraph):
-    """A `KnnGraph` on a device, where the solver reads its tensors (`tensors_on`).
-
-    Its edges come to the host on first use.
-    """
+    """A `KnnGraph` on a device (see `tensors_on`); its edges come to the host on first use."""
 
     tensors: GraphTensors
 
     def __init__(self, tensors: GraphTensors, side: Side, k: int) -> None:
         vars(self).update(tensors=tensors, side=side, k=k)
 
-    @property
-    def n(self) -> int:
-        return len(self.tensors.indptr) - 1
-
-    @property
-    def n_edges(self) -> int:
-        return len(self.tensors.indices)
-
-    @cached_property
-    def indptr(self) -> NDArray[np.int64]:
-        return np.asarray(self.tensors.indptr.cpu().numpy())
-
-    @cached_property
-    def indices(self) -> NDArray[np.int32]:
-        return np.asarray(self.tensors.indices.cpu().numpy())
-
-    @cached_property
-    def weights(self) -> NDArray[np.float32]:
-        return np.asarray(self.tensors.weights.cpu().numpy())
+    def __getattr__(self, name: str) -> Any:
+        if name not in GraphTensors._fields:
+            raise AttributeError(name)
+        array = getattr(self.tensors, name).cpu().numpy()
+        vars(self)[name] = array
+        return array
 
     @cached_property
     def _degrees(self) -> NDArray[np.float64]:

@@ -1,7 +1,5 @@
 """The exact kNN graph of the rows of an interaction matrix, in memory or in files."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil
@@ -136,17 +134,14 @@ def symmetrise(
     side: Side,
     similarity: str,
     threads: int,
-    new_array: Callable[[str, Any, int], NDArray[Any]] = lambda _, dtype, size: np.empty(
-        size, dtype
-    ),
+    new_array: Callable[[str, Any, int], NDArray[Any]] = lambda _, kind, n: np.empty(n, kind),
     edges_at_a_time: int | None = None,
     progress: ProgressLike | None = None,
 ) -> KnnGraph:
     """OR-symmetrise: W_ij is set if j is in top-K(i) or i in top-K(j).
 
-    The similarity is symmetric to the bit. The arrays of the graph are `new_array(name, dtype,
-    size)` (None: in memory), filled from front to back in parts of `edges_at_a_time` (None: all at
-    once).
+    The similarity is symmetric to the bit. The arrays of the graph, `new_array(name, dtype, size)`,
+    are filled from front to back in parts of `edges_at_a_time` (None: all at once).
     """
     n = len(lists.length)
     limits = row_limits(lists, k)
@@ -160,8 +155,6 @@ def symmetrise(
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(lists.length + lacking, out=indptr[1:])
     cursor = indptr[:-1] + lists.length
-    if new_array is None:
-        new_array = lambda _, dtype, size: np.empty(size, dtype)  # noqa: E731
     indices = new_array("edges", np.int32, int(indptr[-1]))
     weights = new_array("weights", np.float32, int(indptr[-1]))
 

@@ -4,8 +4,6 @@ Shared columns are counted through lists of the fitted rows of each column. A fi
 a new one however many are more similar, so there is no early threshold as in the search.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -16,26 +14,12 @@ from scipy import sparse
 
 from leporid.errors import GraphError
 from leporid.graph.kernels.search import kth_largest
-from leporid.graph.types import BinaryCSR, KnnGraph, binary_csr
+from leporid.graph.types import BinaryCSR, binary_csr
 from leporid.kernel import kernel
 from leporid.threads import on_each_share, resolve_threads
 
 BLOCK_ROWS = 1024
 """New rows in a block of sums."""
-
-
-def choice_thresholds(graph: KnnGraph) -> NDArray[np.float32]:
-    """float32[n]: a new row must be more similar than this for row j to choose it.
-
-    That is the K-th largest weight of row j of W, and 0 where j has fewer than K neighbours. A tie
-    goes to the smaller index, hence never to the new row.
-    """
-    thresholds = np.zeros(graph.n, dtype=np.float32)
-    for row in np.flatnonzero(np.diff(graph.indptr) >= graph.k):
-        weights = graph.weights[graph.indptr[row] : graph.indptr[row + 1]]
-        rank = len(weights) - graph.k
-        thresholds[row] = np.partition(weights, rank)[rank]
-    return thresholds
 
 
 class FittedColumns(NamedTuple):
@@ -66,10 +50,8 @@ class NearestRows:
         members = binary_csr(fitted, "fitted")
         if thresholds is None:
             thresholds = np.full(members.n, np.inf, np.float32)
-        start = np.zeros(members.n_columns + 1, np.int64)
-        np.cumsum(np.bincount(members.columns, minlength=members.n_columns), out=start[1:])
-        of_entry = np.repeat(np.arange(members.n, dtype=np.int32), members.degrees)
-        rows = of_entry[np.argsort(members.columns, kind="stable")]
+        lists = members.take(np.arange(members.n)).tocsc()
+        start, rows = lists.indptr.astype(np.int64), lists.indices.astype(np.int32)
         sizes = members.degrees.astype(np.float64)
         self._fitted = FittedColumns(start, rows, sizes, np.asarray(thresholds, np.float32))
         self._threads = resolve_threads(threads)

@@ -1,7 +1,5 @@
 """`top_k_neighbours`: ranked lists of similar rows; `directed_neighbours`: the search itself."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.graph.kernels.layout import (
-    TILE,
-    Columns,
-    Fitted,
-    NeighbourLists,
-    fitted_rows,
-    query_rows,
-    rank_columns,
-    scratch_space,
-)
+from leporid.graph.kernels import layout
+from leporid.graph.kernels.layout import NeighbourLists
 from leporid.graph.kernels.search import search_rows
 from leporid.graph.similarity import Similarity
 from leporid.graph.types import BinaryCSR, binary_csr
@@ -148,12 +138,12 @@ def directed_neighbours(
     lists = NeighbourLists.empty(queries.n, k) if out is None else out
     if k == 0:
         return lists
-    columns = rank_columns(fitted)
+    columns = layout.rank_columns(fitted)
     terms = similarity.terms(queries.degrees, fitted.degrees)
-    targets = query_rows(queries, columns, terms, own)
-    base = fitted_rows(fitted, columns, terms, targets if queries is fitted else None)
+    targets = layout.query_rows(queries, columns, terms, own)
+    base = layout.fitted_rows(fitted, columns, terms, targets if queries is fitted else None)
     sample, rank = _sample(fitted, columns, similarity, k)
-    scratch = [scratch_space(k) for _ in range(threads)]
+    scratch = [layout.scratch_space(k) for _ in range(threads)]
 
     def search(rows: NDArray[np.int64], rank: int) -> None:
         turns = iter(range(0, len(rows), TURN))
@@ -178,17 +168,17 @@ def directed_neighbours(
 
 
 def _sample(
-    members: BinaryCSR, columns: Columns, similarity: Similarity, k: int
-) -> tuple[Fitted, int]:
+    members: BinaryCSR, columns: layout.Columns, similarity: Similarity, k: int
+) -> tuple[layout.Fitted, int]:
     """Evenly spaced rows, and which rank among them to take as the first threshold.
 
     The rank is four standard deviations beyond the expected one: a guess that is too high costs a
     second search. Few rows are searched without a guess.
     """
-    count = min(max(SAMPLE, members.n // 16), TILE)
+    count = min(max(SAMPLE, members.n // 16), layout.TILE)
     few = members.n < 2 * count
     chosen = np.linspace(0, members.n - 1, 1 if few else count).astype(np.int64)
     rows = binary_csr(members.take(chosen))
-    sample = fitted_rows(rows, columns, similarity.terms(rows.degrees, rows.degrees))
+    sample = layout.fitted_rows(rows, columns, similarity.terms(rows.degrees, rows.degrees))
     expected = k * count / members.n
     return sample, 0 if few else int(expected + 4 * expected**0.5 + 4)

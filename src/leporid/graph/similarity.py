@@ -8,8 +8,6 @@ where x, y depend on the query row i only and b on the fitted row j only. `shrin
 denominator, as in the RecSys'19 evaluation study: it pulls similarities with little support to 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,17 +63,13 @@ class Similarity:
     def terms(self, query_degrees: NDArray[np.int64], degrees: NDArray[np.int64]) -> Terms:
         """Coefficients for query rows and fitted rows of these sizes."""
         query, fitted = query_degrees.astype(np.float64), degrees.astype(np.float64)
-        if self.name == "jaccard":
-            return Terms(query + self.shrink, np.ones_like(query), fitted, -1.0)
-        if self.name == "dice":
-            return Terms((query + self.shrink) / 2, np.ones_like(query), fitted / 2, 0.0)
-        if self.name == "tversky":
-            alpha, beta = self.tversky_alpha, self.tversky_beta
-            return Terms(
-                alpha * query + self.shrink, np.ones_like(query), beta * fitted, 1.0 - alpha - beta
-            )
-        shrink = np.full_like(query, self.shrink)
-        if self.name == "cosine":
-            return Terms(shrink, np.sqrt(query), np.sqrt(fitted), 0.0)
-        alpha = self.asymmetric_alpha
-        return Terms(shrink, query**alpha, fitted ** (1.0 - alpha), 0.0)
+        if self.name.endswith("cosine"):
+            alpha = 0.5 if self.name == "cosine" else self.asymmetric_alpha
+            added = np.full_like(query, self.shrink)
+            return Terms(added, query**alpha, fitted ** (1.0 - alpha), 0.0)
+        alpha, beta, shrink = {
+            "jaccard": (1.0, 1.0, self.shrink),
+            "dice": (0.5, 0.5, self.shrink / 2),
+            "tversky": (self.tversky_alpha, self.tversky_beta, self.shrink),
+        }[self.name]
+        return Terms(alpha * query + shrink, np.ones_like(query), beta * fitted, 1.0 - alpha - beta)

@@ -1,7 +1,5 @@
 """Interaction rows as sets (`BinaryCSR`), and graphs: `Graph`, `KnnGraph`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -161,6 +159,20 @@ class KnnGraph:
     @cached_property
     def _degrees(self) -> NDArray[np.float64]:
         return row_sums(self.indptr, self.weights)
+
+    @cached_property
+    def thresholds(self) -> NDArray[np.float32]:
+        """float32[n]: a new row must be more similar than this for row j to choose it.
+
+        That is the K-th largest weight of row j, 0 where j has fewer than K neighbours. A tie goes
+        to the smaller index, hence never to the new row.
+        """
+        thresholds = np.zeros(self.n, dtype=np.float32)
+        for row in np.flatnonzero(np.diff(self.indptr) >= self.k):
+            weights = self.weights[self.indptr[row] : self.indptr[row + 1]]
+            rank = len(weights) - self.k
+            thresholds[row] = np.partition(weights, rank)[rank]
+        return thresholds
 
     def product(self, block: NDArray[Any]) -> NDArray[Any]:
         """float[n, c]: W block; `graph.kernels.product` has a faster one."""

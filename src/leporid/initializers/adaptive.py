@@ -4,8 +4,6 @@ The probe never sees validation or test: the newest tenth of each user's trainin
 held out, every candidate is fitted on the rest, and its item vectors predict what was held out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -26,8 +24,6 @@ POWERS: tuple[tuple[Lengths, float], ...] = (
     *(("balanced", power) for power in (0.3, 0.5)),
 )
 """Candidates of `lengths` and `popularity_power`."""
-_SHARES = 0.9, 0.1
-"""Of the training data: to fit candidates on, and held out."""
 
 
 def with_lengths(
@@ -95,9 +91,13 @@ def choose_settings(
     split = inner_split(train)
     matrix = split.train.csr()
     tried: list[dict[str, Any]] = []
+    given = fixed["popularity_power"]
+    shapes: list[tuple[Lengths, float]] = [("as-is", given), ("unit", given), *POWERS]
+    if "lengths" in fixed:
+        shapes = [(fixed["lengths"], given)]
     for alpha in [fixed["alpha"]] if "alpha" in fixed else ALPHAS:
         plain = fit(split.train, alpha=alpha, lengths="as-is")
-        for lengths, power in _shapes(fixed):
+        for lengths, power in shapes:
             both = with_lengths(plain, matrix, lengths, power)
             found = probe((None, both.items.vectors), split).value()["items"]
             settings = {"alpha": alpha, "lengths": lengths, "popularity_power": power}
@@ -106,14 +106,6 @@ def choose_settings(
     return {name: value for name, value in best.items() if name != "NDCG@10"}, tried
 
 
-def _shapes(fixed: dict[str, Any]) -> list[tuple[Lengths, float]]:
-    """Lengths and `popularity_power` of the candidates; the power is chosen with the lengths."""
-    given = fixed["popularity_power"]
-    if "lengths" in fixed:
-        return [(fixed["lengths"], given)]
-    return [("as-is", given), ("unit", given), *POWERS]
-
-
 def inner_split(train: Interactions) -> Split:
     """Training data with the newest tenth of each user held out for validation, and no test."""
-    return (temporal_split if train.has_order else random_split)(train, *_SHARES)
+    return (temporal_split if train.has_order else random_split)(train, 0.9, 0.1)

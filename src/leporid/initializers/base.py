@@ -4,15 +4,12 @@
 parameters, the training data and the version of the code.
 """
 
-from __future__ import annotations
-
 import abc
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +17,7 @@ from numpy.typing import NDArray
 from leporid.artifacts import cache_directory, check_sealed, read_arrays, write_arrays
 from leporid.config import Config, canonical_hash, setting
 from leporid.data import IdMap, Interactions
-from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.errors import ConfigError, DataError, warn
 from leporid.initializers.catalogue import get
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
@@ -47,7 +44,7 @@ class InitialEmbeddings:
         rows = f"{self.users.n:,} users, {self.items.n:,} items"
         return f"InitialEmbeddings({rows}, {self.users.dim} columns, {method})"
 
-    def standardized(self, scale: float = 1.0) -> InitialEmbeddings:
+    def standardized(self, scale: float = 1.0) -> Self:
         """Both sides z-scored by column, times `scale`."""
         users, items = self.users.standardized(scale), self.items.standardized(scale)
         return replace(self, users=users, items=items)
@@ -71,7 +68,7 @@ class InitialEmbeddings:
         return Path(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> InitialEmbeddings:
+    def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; a file that was changed since is refused."""
         arrays, metadata = read_arrays(path)
         if metadata.get("format", _FORMAT) != _FORMAT:
@@ -83,19 +80,16 @@ class InitialEmbeddings:
             check_sealed(path, metadata)
         try:
             provenance = json.loads(metadata.get("provenance", "{}"))
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"the provenance in {path} is not valid JSON: {error}") from None
-        try:
             (users, user_ids), (items, item_ids) = (
                 _read_side(arrays, side, provenance) for side in ("users", "items")
             )
-        except DataError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path} holds no embeddings: {error}") from None
         if users.dim != items.dim:
             raise DataError(f"{path} has vectors of {users.dim} and of {items.dim} entries")
         return cls(users, items, user_ids, item_ids)
 
-    def aligned(self, users: IdMap, items: IdMap, seed: int = 0) -> InitialEmbeddings:
+    def aligned(self, users: IdMap, items: IdMap, seed: int = 0) -> Self:
         """The vectors of these users and items, by their ids and in their order.
 
         One without a vector gets the mean of the others plus noise of a hundredth of their
@@ -105,7 +99,7 @@ class InitialEmbeddings:
         draws = np.random.default_rng(seed)
         pairs = zip(self.sides(), (users, items), strict=True)
         first, second = (_aligned(side, ids, target, draws) for (_, side, ids), target in pairs)
-        return InitialEmbeddings(first, second, users, items)
+        return replace(self, users=first, items=second, user_ids=users, item_ids=items)
 
     def sides(self) -> list[tuple[str, Embedding, IdMap | None]]:
         """Name, vectors and ids of the users and of the items."""
@@ -126,7 +120,7 @@ def _aligned(
         )
     vectors = embedding.vectors[rows]
     if len(missing):
-        _warn(
+        warn(
             f"{len(missing):,} of {len(target):,} {target.kind}s have no initial vector (the first "
             f"is {target.external(missing[0])!r}): theirs are small random numbers"
         )
@@ -165,13 +159,9 @@ def with_empty_rows(side: Embedding, known: NDArray[np.bool_]) -> Embedding:
     """
     length = np.abs(side.vectors).max(axis=1, initial=0)
     empty = ~known | (length <= _ROUNDING * length.max(initial=0))
-    vectors = side.vectors
-    if vectors[empty].any():
-        vectors = vectors.copy()
-        vectors[empty] = 0
-    return replace(
-        side, vectors=vectors, provenance={**side.provenance, "isolated": int(empty.sum())}
-    )
+    vectors = np.where(empty[:, None], np.float32(0), side.vectors)
+    about = {**side.provenance, "isolated": int(empty.sum())}
+    return replace(side, vectors=vectors, provenance=about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,12 +225,10 @@ class Initializer(abc.ABC):
         origin = {"method": self.name, "parameters": self.config.to_dict()}
         return {**origin, "data": digest, "code": self.version}
 
-    def _embeddings(
-        self, train: Interactions, users: Any, items: Any, **report: Any
-    ) -> InitialEmbeddings:
-        """float32[n, D] of each side with their provenance; `report` adds to it."""
-        report = {**self.provenance(train.digest), **report}
-        return InitialEmbeddings(Embedding(users, None, report), Embedding(items, None, report))
+    def _embeddings(self, train: Interactions, users: Any, items: Any) -> InitialEmbeddings:
+        """float32[n, D] of each side with their provenance."""
+        origin = self.provenance(train.digest)
+        return InitialEmbeddings(Embedding(users, None, origin), Embedding(items, None, origin))
 
 
 def initial_embeddings(
@@ -292,17 +280,13 @@ def cached_fit(
         try:
             return _read(path, initializer, train)
         except DataError as error:
-            _warn(f"1 cache entry was damaged and is fitted again: {error}")
+            warn(f"1 cache entry was damaged and is fitted again: {error}")
     embeddings = initializer.fit(train, progress=progress)
     try:
         embeddings.save(path)
     except DataError as error:
-        _warn(f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off")
+        warn(f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off")
     return embeddings
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, LeporidWarning, stacklevel=3)
 
 
 def _read(path: Path, initializer: Initializer, train: Interactions) -> InitialEmbeddings:

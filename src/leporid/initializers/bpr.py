@@ -8,8 +8,6 @@ rounds of B tasks; no two tasks of a round share a user block or an item block. 
 from the positive's own item block; the blocks are dealt anew every epoch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

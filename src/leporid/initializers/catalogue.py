@@ -1,7 +1,5 @@
 """The names of the initialisers, resolved when they are asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from leporid.registry import Registry

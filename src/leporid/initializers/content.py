@@ -15,8 +15,6 @@ w = J_i + C_i gives its vector,
     q_i = (1 / mu) sum_j w_j q_j / sqrt(d_reg_i d_reg_j).
 """
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from copy import copy
@@ -95,7 +93,7 @@ class Content(_ReadsItems):
         progress.advance()
         vectors = np.zeros((train.n_items, config.dim), np.float32)
         vectors[known] = padded(scores if config.whiten else scores * singular, config.dim)
-        about = self.provenance(train.digest) | _content_report(features)
+        about = self.provenance(train.digest)
         items = Embedding(vectors, None, about)
         if not config.whiten:
             about["standardized"] = True  # z-scoring would undo the lengths of the columns
@@ -109,11 +107,6 @@ def _check_item_file(initializer: str, items: str) -> None:
             f"{initializer} needs a file about the items: items='items.parquet' (on the command "
             f"line --init-set items=items.parquet for train, --set for embed)"
         )
-
-
-def _content_report(features: ItemFeatures) -> dict[str, Any]:
-    """What the provenance keeps of the features."""
-    return {"columns": dict(features.kinds), "left_out": features.left_out}
 
 
 def principal_components(
@@ -226,7 +219,7 @@ class LEPORIDContent(_ReadsItems, SpectralInitializer):
     version = 3
     _fitted: tuple[Interactions, Leporid, float] | None = None
 
-    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> dict[str, Any]:
+    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> None:
         for name, value in (("a cluster", self.client), ("older vectors", options["init"])):
             if value is not None:
                 raise ConfigError(f"{self.name} cannot be fitted with {name}: leave it out")
@@ -251,7 +244,6 @@ class LEPORIDContent(_ReadsItems, SpectralInitializer):
             estimator.embedding_, estimator.degrees_ = estimator.embedding_.copy(), degrees.copy()
             estimator.embedding_[thin] = estimator.transform(weights)
             estimator.degrees_[thin] = np.asarray(weights.sum(axis=1)).ravel()
-        return _content_report(features)
 
     def _rule(self) -> tuple[int, float, float]:
         return self.config.content_k, self.config.gamma, self.config.enough

@@ -16,8 +16,6 @@ forward push: mass is pushed on where at least `tolerance` x degree has gathered
 mass bounds the error.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -94,7 +92,6 @@ class GraphBert(Initializer):
         relative = intimacy / np.maximum(intimacy[:, :1], 1e-30)
         rng = np.random.default_rng(config.seed)
         linked = np.flatnonzero(contexts[:, 0] >= 0)
-        losses: list[float] = []
         progress.start("structure recovery", config.steps)
         for _ in range(config.steps):
             first = rng.choice(linked, min(config.batch, len(linked)), replace=False)
@@ -106,16 +103,8 @@ class GraphBert(Initializer):
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-            losses.append(float(loss.detach()))
-            progress.advance(1, loss=losses[-1])
-        vectors = encoder.encode_all()
-        tenth = max(1, len(losses) // 10)
-        return self._embeddings(
-            train,
-            *np.split(vectors, [train.n_users]),
-            first_loss=float(np.mean(losses[:tenth])),
-            last_loss=float(np.mean(losses[-tenth:])),
-        )
+            progress.advance(1, loss=float(loss.detach()))
+        return self._embeddings(train, *np.split(encoder.encode_all(), [train.n_users]))
 
 
 def _subgraphs(

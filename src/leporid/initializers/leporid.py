@@ -3,8 +3,6 @@
 Each side has one spectral estimator: eigenvectors of two graphs share no coordinates.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
@@ -14,22 +12,12 @@ from numpy.typing import NDArray
 from leporid.config import setting
 from leporid.data import IdMap, Interactions
 from leporid.errors import DataError
+from leporid.initializers import base
 from leporid.initializers.adaptive import Lengths, choose_settings, with_lengths
-from leporid.initializers.base import (
-    InitialEmbeddings,
-    Initializer,
-    InitializerConfig,
-    with_empty_rows,
-)
+from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.svd import padded
 from leporid.progress import ProgressLike
-from leporid.spectral import (
-    Embedding,
-    Landmarks,
-    LaplacianEigenmaps,
-    Leporid,
-    check_landmarks,
-)
+from leporid.spectral import Embedding, Landmarks, LaplacianEigenmaps, Leporid, landmark_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,16 +30,16 @@ class SpectralConfig(InitializerConfig):
     """The symmetrically normalised Laplacian; False takes the unnormalised one."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """'cpu', 'cuda', or 'auto' for a GPU where there is one."""
-    landmarks: int | float | Literal["auto"] | None = None
+    landmarks: Landmarks = None
     """Fit on this many users (below 1: this share) and extend to the others out of sample; None:
     all; 'auto': all while that takes at most four times as long."""
-    item_landmarks: int | float | Literal["auto"] | None = None
+    item_landmarks: Landmarks = None
     """The same for the items."""
 
     def validate(self) -> None:
         """Refuse numbers of landmarks that cannot be fitted on."""
-        check_landmarks(self.landmarks)
-        check_landmarks(self.item_landmarks)
+        for landmarks in (self.landmarks, self.item_landmarks):
+            landmark_count(landmarks, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,18 +83,16 @@ class SpectralInitializer(Initializer):
             inits = [_known_rows(old, old_ids, ids) for (_, old, old_ids), ids in sides]
         options: dict[str, Any] = {"client": self.client, "progress": progress}
         items, rotated = self.estimator(config.item_landmarks), self.previous is not None
-        report = self._fit_items(items, train, init=inits[1], **options)
+        self._fit_items(items, train, init=inits[1], **options)
         users = self.estimator(config.landmarks)
         users.fit(train.csr(), init=inits[0], **options)
         return InitialEmbeddings(
             side_embedding(users, config.dim, provenance, rotated=rotated),
-            side_embedding(items, config.dim, provenance | report, rotated=rotated),
+            side_embedding(items, config.dim, provenance, rotated=rotated),
         )
 
-    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> dict[str, Any]:
-        """Fit the estimator of the items; returns what to add to their provenance."""
+    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> None:
         estimator.fit(train.csr().T.tocsr(), **options)
-        return {}
 
 
 class LE(SpectralInitializer):
@@ -127,8 +113,7 @@ class LEPORID(SpectralInitializer):
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config
-        adaptive = ("alpha", "lengths", "popularity_power")
-        given = {name: value for name, value in config.to_dict().items() if name in adaptive}
+        given = {name: getattr(config, name) for name in ("alpha", "lengths", "popularity_power")}
         fixed = {name: value for name, value in given.items() if value != "auto"}
         if len(fixed) == len(given):
             return self._scaled(train, progress)
@@ -171,7 +156,8 @@ def side_embedding(
     if rotated:
         vectors, report["rotated"] = vectors @ fitted.rotation_, True
     values = None if rotated else fitted.eigenvalues_
-    return with_empty_rows(Embedding(padded(vectors, dim), values, report), fitted.degrees_ > 0)
+    side = Embedding(padded(vectors, dim), values, report)
+    return base.with_empty_rows(side, fitted.degrees_ > 0)
 
 
 def _known_rows(old: Embedding, old_ids: IdMap | None, ids: IdMap) -> NDArray[np.float32]:

@@ -9,8 +9,6 @@ The embedding is U S^1/2 of the truncated SVD of log max(1, M).
 Up to `DENSE_LIMIT` nodes that matrix is formed; above, a block Krylov solver makes blocks of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -12,8 +12,6 @@ mean of its replicas weighted by how often each one used it. R is a setting, so 
 depend on the number of threads.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -6,8 +6,6 @@ out for the search, and the solver's basis; each step checks its need against th
 landmarks their graph is in memory, and the other rows are read a block at a time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from leporid import spectral
 from leporid.data import StoredInteractions, store_interactions, transpose
 from leporid.errors import ConfigError, DataError
 from leporid.graph import BLOCK, BinaryCSR, Side, binary_csr, search_bytes, stored_knn_graph
@@ -22,15 +21,6 @@ from leporid.initializers.base import InitialEmbeddings, Initializer
 from leporid.initializers.leporid import SpectralInitializer, side_embedding
 from leporid.memory import format_bytes, memory_left, parse_memory
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral import (
-    ENTRIES_AT_ONCE,
-    Embedding,
-    Landmarks,
-    Leporid,
-    basis_size,
-    landmark_count,
-    landmark_neighbours,
-)
 from leporid.threads import resolve_threads
 
 _ENTRY_BYTES = 40
@@ -70,12 +60,12 @@ def embed_stored(
         provenance = {**initializer.provenance(_digest(stored)), "memory": limit}
         common: dict[str, Any] = {"threads": workers, "progress": reporter}
 
-        def embed(rows: BinaryCSR, side: Side, landmarks: Landmarks) -> Embedding:
+        def embed(rows: BinaryCSR, side: Side, landmarks: spectral.Landmarks) -> spectral.Embedding:
             fitted = initializer.estimator(landmarks).set_params(device="cpu", threads=workers)
             n, dim = rows.n, config.dim
             if n < 2:
                 raise DataError(f"{n} of the {side} is too few: a graph needs at least 2 rows")
-            if landmark_count(landmarks, n) < n:
+            if spectral.landmark_count(landmarks, n) < n:
                 needed, hint = landmark_bytes(rows, fitted, workers), "a smaller --dim"
                 _room(f"{n:,} {side} by landmarks", needed, limit, {hint: 0})
                 fitted.fit(rows, progress=reporter)
@@ -96,15 +86,15 @@ def embed_stored(
     return InitialEmbeddings(users, items, stored.users, stored.items)
 
 
-def landmark_bytes(rows: BinaryCSR, fitted: Leporid, threads: int) -> int:
+def landmark_bytes(rows: BinaryCSR, fitted: spectral.Leporid, threads: int) -> int:
     """Peak memory of a fit on landmarks: of choosing them, fitting, or extending to the others."""
-    n, dim, count = rows.n, fitted.dim, landmark_count(fitted.landmarks, rows.n)
-    k = min(landmark_neighbours(fitted.k, count, n), count - 1)
+    n, dim, count = rows.n, fitted.dim, spectral.landmark_count(fitted.landmarks, rows.n)
+    k = min(spectral.landmark_neighbours(fitted.k, count, n), count - 1)
     some = rows.take(np.linspace(0, n - 1, count).astype(np.int64))  # as many, not the same
     search = search_bytes(binary_csr(some), k, threads) + 24 * count * k
     graph = 16 * count * k
     solver = solver_bytes(count, dim) + graph
-    block = min(len(rows.columns), ENTRIES_AT_ONCE)
+    block = min(len(rows.columns), spectral.ENTRIES_AT_ONCE)
     extension = n * (4 * dim + 8) + _ENTRY_BYTES * block + graph
     return int(8 * some.nnz + max(48 * n, search, solver, extension))
 
@@ -114,7 +104,7 @@ def solver_bytes(n: int, dim: int) -> int:
 
     Measured at dim 64 and 32: 3,575 and 1,996 bytes per row; this estimates 3,744 and 2,208.
     """
-    basis = 4 * (basis_size(dim, BLOCK)[0] + BLOCK) + 12 * BLOCK
+    basis = 4 * (spectral.basis_size(dim, BLOCK)[0] + BLOCK) + 12 * BLOCK
     check = 8 * (6 * dim + 3 * BLOCK) + 8 * 36
     return n * max(basis, check) + 8_000_000
 

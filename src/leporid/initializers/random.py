@@ -1,7 +1,5 @@
 """`random`: N(0, 0.01^2), the usual initialisation and the baseline of all others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ X is about U S V^T; user vectors are the rows of U S^1/2, item vectors those of 
 products are the best rank-D approximation of X.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -77,7 +75,7 @@ class SVD(Initializer):
         # The vectors of a singular value at rounding level are arbitrary.
         kept = np.where(s > 1e-9 * max(s[0], 1e-300), s, 0.0)
         users, items = (padded(vectors * np.sqrt(kept), dim) for vectors in (u, v))
-        return self._embeddings(train, users, items, singular_values=[float(x) for x in kept])
+        return self._embeddings(train, users, items)
 
 
 def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:

@@ -1,28 +1,19 @@
 """`laplacian_eigenpairs`: a graph in, the top eigenpairs of its operator out."""
 
-from __future__ import annotations
-
-import warnings
 from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import eigh
 
-from leporid.errors import ConfigError, GraphError, LeporidWarning
+from leporid.errors import ConfigError, GraphError, warn
 from leporid.graph import BLOCK, Graph, KnnGraph, checked_csr, uses_gpu
 from leporid.progress import ProgressLike, make_progress
+from leporid.spectral import lanczos
 from leporid.spectral.embedding import column_signs
-from leporid.spectral.lanczos import (
-    Eigenpairs,
-    Lanczos,
-    PanelEngine,
-    Problem,
-    basis_size,
-    finish,
-    precise,
-)
+from leporid.spectral.lanczos import Eigenpairs, Problem
 from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
 from leporid.threads import one_thread_pool
 
@@ -71,28 +62,28 @@ def laplacian_eigenpairs(
             raise ConfigError(f"{name} must be one of {list(get_args(kind))}, not {value!r}")
     operator = laplacian_operator(as_graph(graph), alpha, normalized)
     if alone := operator.n - operator.n_active:
-        _warn(f"{alone} of {operator.n} nodes have no edges: their vectors are zero")
+        warn(f"{alone} of {operator.n} nodes have no edges: their vectors are zero")
     rank, dtype = min(dim, operator.n_active), "float64" if tol < FLOAT32_REACHES else "float32"
     bound, reporter = tol * operator.norm, make_progress(progress)
     problem = Problem(operator, rank, bound, dtype, seed, reporter, v0)
     solution = _solve(problem, solver, device, threads)
     residuals = solution.residuals / operator.norm
     if (residuals > tol).any():
-        _warn(
+        warn(
             f"{int((residuals > tol).sum())} of {len(residuals)} eigenvectors have not converged "
             f"to tol={tol:.1e} after {solution.iterations} products (worst residual "
             f"{residuals.max():.1e}): raise tol or lower dim"
         )
     if rank < dim:
         few = f"the graph has {rank} nodes with edges, fewer than dim={dim}"
-        _warn(f"{few}: the last {dim - rank} columns are zero")
+        warn(f"{few}: the last {dim - rank} columns are zero")
     return _padded(operator, solution, dim)
 
 
 def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None) -> Eigenpairs:
     operator, dim = problem.operator, problem.dim
     # A Krylov space needs more rows than its basis.
-    columns, _ = basis_size(dim, 2 * BLOCK)
+    columns, _ = lanczos.basis_size(dim, 2 * BLOCK)
     least = max(DENSE_BELOW, 2 * columns) if solver == "auto" else columns + 2 * BLOCK
     solver = "dense" if solver == "dense" or operator.n_active < least else "lanczos"
     if dim == 0:
@@ -108,14 +99,14 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
         product = operator.product()
         exact = partial(wide_product, product)
         if solver == "dense":
-            return finish(exact, dense(problem))
-        columns = basis_size(dim, BLOCK)[0] + BLOCK
+            return lanczos.finish(exact, dense(problem))
+        columns = lanczos.basis_size(dim, BLOCK)[0] + BLOCK
 
         def solve(problem: Problem) -> Eigenpairs:
-            engine = PanelEngine(product, operator.n, columns, problem.dtype)
-            return finish(exact, Lanczos(problem, engine).solve())
+            engine = lanczos.PanelEngine(product, operator.n, columns, problem.dtype)
+            return lanczos.finish(exact, lanczos.Lanczos(problem, engine).solve())
 
-        return precise(solve, problem)
+        return lanczos.precise(solve, problem)
 
 
 def dense(problem: Problem) -> Eigenpairs:
@@ -140,10 +131,6 @@ def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eige
     return Eigenpairs(values, vectors, residuals, solution.iterations, solution.solver)
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, LeporidWarning, stacklevel=3)
-
-
 def as_graph(graph: Any) -> Graph:
     """A graph as it is, or one from a symmetric, non-negative square matrix (sparse or dense).
 
@@ -156,15 +143,11 @@ def as_graph(graph: Any) -> Graph:
         raise GraphError(f"a graph must be a square matrix, not of shape {csr.shape}")
     if (csr.data < 0.0).any():
         raise GraphError("the graph has negative weights: LE and LEPORID need weights >= 0")
-    csr.setdiag(0.0)
+    csr -= sparse.diags_array(csr.diagonal(), format="csr")
+    if abs(csr - csr.T).max() > 1e-5 * csr.max():
+        raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
+    csr = csr.maximum(csr.T).tocsr()
     csr.eliminate_zeros()
-    csr.sort_indices()
-    difference = abs(csr - csr.T)
-    if difference.nnz:
-        if difference.max() > 1e-5 * csr.data.max():
-            raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
-        csr = csr.maximum(csr.T).tocsr()
-        csr.sort_indices()
     indptr, indices = csr.indptr.astype(np.int64), csr.indices.astype(np.int32)
     k = int(np.diff(indptr).max(initial=0))
     return KnnGraph(indptr, indices, csr.data, side="rows", k=k, similarity="precomputed")

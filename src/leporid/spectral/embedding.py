@@ -1,14 +1,13 @@
 """`Embedding`: one vector per row and its provenance; signs and coordinates of eigenvectors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import orthogonal_procrustes
 
 Vectors = NDArray[np.floating[Any]]
 
@@ -57,7 +56,7 @@ class Embedding:
         known = np.count_nonzero(squares)
         return float(np.sqrt(squares.sum() / max(known * self.dim, 1)))
 
-    def standardized(self, scale: float = 1.0) -> Embedding:
+    def standardized(self, scale: float = 1.0) -> Self:
         """Each column z-scored, times `scale`; vectors standardised before are only scaled."""
         provenance = {**self.provenance, "standardized": True, "scale": scale}
         if self.provenance.get("standardized"):
@@ -81,12 +80,6 @@ def repeated_values(values: NDArray[np.float64], tol: float) -> list[slice]:
     return [slice(*run) for run in pairwise([*cuts, len(values)])]
 
 
-def procrustes(new: Vectors, old: Vectors) -> NDArray[np.float64]:
-    """float64[d, d]: the orthogonal R with the smallest ||new R - old|| (both float[n, d])."""
-    left, _, right = np.linalg.svd(new.T.astype(np.float64) @ old.astype(np.float64))
-    return np.asarray(left @ right)
-
-
 def align_columns(
     new: NDArray[np.float32], values: NDArray[np.float64], old: Vectors, tol: float
 ) -> NDArray[np.float32]:
@@ -97,6 +90,6 @@ def align_columns(
     """
     aligned = new.copy()
     for run in repeated_values(values, tol):
-        turn = procrustes(new[: len(old), run], old[:, run])
+        turn, _ = orthogonal_procrustes(new[: len(old), run].astype(np.float64), old[:, run])
         aligned[:, run] = new[:, run] @ turn.astype(np.float32)
     return aligned

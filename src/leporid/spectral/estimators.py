@@ -9,31 +9,18 @@ from typing import Any, Literal, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import orthogonal_procrustes
 
 from leporid._deprecated import renamed_arguments
 from leporid.config import checked
 from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
-from leporid.graph import (
-    BinaryCSR,
-    Graph,
-    KnnGraph,
-    binary_csr,
-    checked_csr,
-    choice_thresholds,
-    knn_graph,
-)
+from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, checked_csr, knn_graph
 from leporid.progress import ProgressLike, make_progress
+from leporid.spectral import extension
 from leporid.spectral.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs
-from leporid.spectral.embedding import Vectors, align_columns, procrustes
-from leporid.spectral.extension import (
-    Extension,
-    Landmarks,
-    choose_landmarks,
-    extend_rows,
-    landmark_count,
-    landmark_neighbours,
-)
+from leporid.spectral.embedding import Vectors, align_columns
+from leporid.spectral.extension import Extension, Landmarks
 from leporid.spectral.saved import read_fitted, write_fitted
 
 SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "seed", "device", "threads"]
@@ -99,7 +86,8 @@ class Leporid:
         if old is not None:
             self.embedding_ = align_columns(pairs.vectors, pairs.values, old, self.tol)
             reference = old if old is init else old.astype(np.float64) @ init.rotation_
-            self.rotation_ = procrustes(self.embedding_[: len(old)], reference)
+            new = self.embedding_[: len(old)].astype(np.float64)
+            self.rotation_, _ = orthogonal_procrustes(new, reference)
         self.eigenvalues_: NDArray[np.float64] = pairs.values
         self.residuals_: NDArray[np.float64] = pairs.residuals
         self.n_iter_: int = pairs.iterations
@@ -145,10 +133,10 @@ class Leporid:
         if n < 2:
             raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
         init = self._checked_init(init, rows)
-        count, reporter = landmark_count(self.landmarks, n), make_progress(progress)
-        chosen = choose_landmarks(rows, count, self.seed) if count < n else None
+        count, reporter = extension.landmark_count(self.landmarks, n), make_progress(progress)
+        chosen = extension.choose_landmarks(rows, count, self.seed) if count < n else None
         fitted = rows if chosen is None else binary_csr(rows.take(chosen))
-        k = landmark_neighbours(self.k, count, n)
+        k = extension.landmark_neighbours(self.k, count, n)
         where: dict[str, Any] = {"device": self.device, "progress": reporter}
         if client is None:
             graph = knn_graph(fitted, k=k, threads=self.threads, **where)
@@ -256,11 +244,11 @@ class Leporid:
         """Vectors float32[m, dim] and degrees float64[m] of new rows."""
         assert self._rows is not None
         fitted = (self._rows, self._extension(), self._k, self._choice_thresholds())
-        return extend_rows(rows, *fitted, self.threads, progress)
+        return extension.extend_rows(rows, *fitted, self.threads, progress)
 
     def _choice_thresholds(self) -> NDArray[np.float32]:
         if self._thresholds is None:
-            self._thresholds = choice_thresholds(self.graph_)
+            self._thresholds = self.graph_.thresholds
         return self._thresholds
 
     def _extension(self) -> Extension:
@@ -335,7 +323,7 @@ class Leporid:
         """Change parameters; an unknown name is an error that suggests the closest one."""
         known = self.get_params()
         for name in sorted(parameters.keys() - known):
-            raise _UnknownParameterError("parameter", name, known)
+            raise UnknownNameError("parameter", name, known)
         vars(self).update(parameters)
         return self
 
@@ -362,7 +350,3 @@ class LaplacianEigenmaps(Leporid):
     """
 
     alpha: float = field(default=0.0, init=False, repr=False)
-
-
-class _UnknownParameterError(UnknownNameError, ValueError):
-    """`set_params` was given a name the estimator does not have; scikit-learn wants ValueError."""

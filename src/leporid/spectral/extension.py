@@ -17,8 +17,6 @@ vectors, rescaled per column. Trained vectors have no eigenvalues; the scale is 
 rows, extended as if they were new.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -39,10 +37,8 @@ SAMPLE = 512
 Landmarks = int | float | Literal["auto"] | None
 """How many rows to fit on: a number, a share in (0, 1), None for all, or by the number of rows."""
 
-EXACT_IS_WORTH = 4.0
-"""`auto` fits all rows while that costs at most this many times as much as landmarks."""
 EXACT_UP_TO = 65_000
-"""Rows at which it does, rounded: benchmarks/records/scale.json."""
+"""`auto` fits all rows up to here, at most four times the cost: benchmarks/records/scale.json."""
 AUTO_LANDMARKS = 20_000
 """Landmarks beyond: those of that record."""
 
@@ -52,8 +48,8 @@ FEWEST_NEIGHBOURS = 50
 """K among landmarks falls no lower than this (or the K asked for, if that is less)."""
 
 
-def check_landmarks(landmarks: Landmarks) -> None:
-    """Refuse what is neither None, 'auto', a number of rows nor a share of them."""
+def landmark_count(landmarks: Landmarks, n: int) -> int:
+    """The number of landmarks among `n` rows: at least 2, at most `n`."""
     number = isinstance(landmarks, int | np.integer) and landmarks is not True and landmarks >= 2
     share = isinstance(landmarks, float | np.floating) and 0.0 < landmarks < 1.0
     if not (landmarks is None or landmarks == "auto" or number or share):
@@ -61,11 +57,6 @@ def check_landmarks(landmarks: Landmarks) -> None:
             f"landmarks must be a number of rows (at least 2), a share of them between 0 and 1, "
             f"None for all rows or 'auto', not {landmarks!r}"
         )
-
-
-def landmark_count(landmarks: Landmarks, n: int) -> int:
-    """The number of landmarks among `n` rows: at least 2, at most `n`."""
-    check_landmarks(landmarks)
     if landmarks is None or (landmarks == "auto" and n <= EXACT_UP_TO):
         return n
     if landmarks == "auto":
@@ -83,10 +74,7 @@ def landmark_neighbours(k: int, count: int, n: int) -> int:
 
 
 def choose_landmarks(rows: BinaryCSR, count: int, seed: int) -> NDArray[np.int64]:
-    """int64[m], ascending: one row from each of `count` strata of activity.
-
-    Fewer than `count` are returned where fewer rows have interactions.
-    """
+    """int64[m], ascending: a row from each of `count` strata, fewer if few have interactions."""
     some = np.flatnonzero(rows.degrees)
     count = min(count, len(some))
     order = some[np.lexsort((row_keys(rows, seed)[some], rows.degrees[some]))]
@@ -190,10 +178,7 @@ def extend_rows(
 
 
 def identical_rows(new: sparse.csr_array, fitted: BinaryCSR) -> NDArray[np.int64]:
-    """int64[m]: the first fitted row with exactly the same columns, or -1.
-
-    Both have sorted indices. An empty row is identical to nothing.
-    """
+    """int64[m]: the first fitted row with the same columns (both sorted), or -1; -1 if empty."""
     same = np.full(new.shape[0], -1, np.int64)
     ours, theirs = row_keys(binary_csr(new), 0), row_keys(fitted, 0)
     keys, first = np.unique(theirs, return_index=True)

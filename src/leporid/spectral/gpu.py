@@ -1,7 +1,5 @@
 """Lanczos on a torch device: cuSPARSE and full-precision matrix products."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -10,15 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from leporid.graph import KnnGraph, tensors_on
-from leporid.spectral.lanczos import (
-    Eigenpairs,
-    Lanczos,
-    Matrix,
-    Problem,
-    basis_size,
-    finish,
-    precise,
-)
+from leporid.spectral import lanczos
+from leporid.spectral.lanczos import Eigenpairs, Matrix, Problem
 from leporid.spectral.laplacian import LaplacianOperator
 from leporid.threads import one_thread_pool
 
@@ -28,19 +19,19 @@ WIDTH = 32
 
 def torch_solution(problem: Problem, device: str) -> Eigenpairs:
     """Lanczos on any torch device."""
-    columns = basis_size(problem.dim, WIDTH)[0] + WIDTH
+    columns = lanczos.basis_size(problem.dim, WIDTH)[0] + WIDTH
 
     def solve(problem: Problem) -> Eigenpairs:
         engine = TorchEngine(problem.operator, columns, problem.dtype, device)
-        found = Lanczos(problem, engine).solve()
-        return finish(engine.exact, found, engine.put, engine.get, engine.take)
+        found = lanczos.Lanczos(problem, engine).solve()
+        return lanczos.finish(engine.exact, found, engine.put, engine.get, engine.take)
 
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")  # no TF32
     try:
         # Many BLAS threads slow down the small dense problems on the host.
         with torch.inference_mode(), one_thread_pool(1):
-            return precise(solve, problem)
+            return lanczos.precise(solve, problem)
     finally:
         torch.set_float32_matmul_precision(before)
 

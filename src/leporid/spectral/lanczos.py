@@ -10,8 +10,6 @@ so that ||R y_last|| is the residual of the Ritz vector V y. After a restart the
 holds with V Y for V.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -8,8 +8,6 @@ and the normalised Laplacian becomes L_regsym = I - A with A = D_reg^-1/2 W D_re
 smallest eigenvectors are the algebraically largest of A. Laplacian Eigenmaps is alpha = 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

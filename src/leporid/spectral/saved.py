@@ -1,7 +1,5 @@
 """The folder of a fitted estimator: written atomically, checked when it is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +51,7 @@ def read_fitted(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any
 
 def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     for name in ("n_features", "n_iter", "k_used"):
-        value = about.get(name)
-        if not isinstance(value, int) or not 0 <= value < 2**31:
+        if not isinstance(value := about.get(name), int) or not 0 <= value < 2**31:
             raise DataError(f"{_ABOUT} does not say its {name}")
     if not isinstance(about.get("parameters"), dict):
         raise DataError(f"{_ABOUT} does not say its parameters")
@@ -66,21 +63,18 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     inside = landmarks.ndim == 1 and landmarks.dtype == np.int64
     if not inside or (np.diff(landmarks, prepend=-1, append=n) <= 0).any():
         raise DataError("its landmarks are not rows of the embedding")
-    fitted = len(landmarks)
+    fitted, nothing = len(landmarks), np.zeros(0, np.int64)
     shapes = {"eigenvalues": (dim,), "residuals": (dim,), "degrees": (n,), "rotation": (dim, dim)}
     if "thresholds" in arrays:
         shapes["thresholds"] = (fitted,)
-    for name, shape in shapes.items():
-        array = arrays.get(name)
-        if array is None or array.dtype.kind != "f" or array.shape != shape:
-            raise DataError(f"{name} is not {list(shape)} floats")
-    for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise DataError(f"{name} has NaN or infinite entries")
+    for name, shape in {"embedding": (n, dim), **shapes}.items():
+        array = arrays.get(name, nothing)
+        if array.dtype.kind != "f" or array.shape != shape or not np.isfinite(array).all():
+            raise DataError(f"{name} is not {list(shape)} finite floats")
     if "rows.indptr" in arrays:
-        indptr, indices = arrays["rows.indptr"], arrays.get("rows.indices")
-        if indices is None or indptr.size != fitted + 1:
-            raise DataError("the rows are incomplete")
+        indptr, indices = arrays["rows.indptr"], arrays.get("rows.indices", nothing)
         check_csr(indptr, indices, indices, about["n_features"], "rows")
+        if len(indptr) != fitted + 1:
+            raise DataError("the rows are incomplete")
     elif about["n_features"] != n:
         raise DataError("the rows it was fitted on are missing")

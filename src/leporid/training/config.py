@@ -3,8 +3,6 @@
 What a step draws follows from the run's seed and its number alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import zlib

@@ -3,8 +3,6 @@
 A step is a pure function of (seed, step): a resumed run gives the weights of an unbroken one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import math
@@ -35,14 +33,7 @@ from leporid.training.config import (
     seed_default,
 )
 from leporid.training.sampler import Batch, Sampler, Sampling, TrainingData
-from leporid.training.state import (
-    FILE_NAME,
-    Callback,
-    Log,
-    TrainingHistory,
-    TrainingState,
-    to_arrays,
-)
+from leporid.training.state import Callback, Log, TrainingHistory, TrainingState, to_arrays
 
 _LOG_EVERY = 50
 """Steps between two rows of the history; each row waits for the device."""
@@ -102,7 +93,7 @@ def train_loop(
     identity = {"model": model.name, "config": config.to_dict(), "seed": seed}
     identity |= {"data": split.digest, "start": _fingerprint(module)}
     folder = None if checkpoint is None else Path(checkpoint)
-    if resume and folder is not None and (folder / FILE_NAME).is_file():
+    if resume and folder is not None:
         state.load(folder, identity, config)
     log = Log(state, config, progress, device, callbacks, identity)
     backward = Backward(model)

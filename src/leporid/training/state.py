@@ -3,15 +3,13 @@
 A checkpoint is everything a run needs to go on, in one file that is wholly there or not there.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -95,7 +93,9 @@ class TrainingState:
         write_arrays(folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True)
 
     def load(self, folder: Path, identity: dict[str, Any], config: Config) -> None:
-        path = folder / FILE_NAME
+        """Go on from the checkpoint of the same run, where there is one."""
+        if not (path := folder / FILE_NAME).is_file():
+            return
         arrays, metadata = read_arrays(path)
         if _HEADER not in metadata:
             raise DataError(f"{path} is not a checkpoint: train without --resume")
@@ -227,7 +227,7 @@ class Log:
         progress.start(f"training {identity['model']}", config.last_step)
         progress.advance(state.step)
 
-    def __enter__(self) -> Log:
+    def __enter__(self) -> Self:
         about = {**self._identity, "steps": self._config.last_step, "step": self._state.step}
         for callback in self._callbacks:
             callback.start(about)

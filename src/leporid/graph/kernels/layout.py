@@ -5,9 +5,7 @@ words of 64 bits per row; the words of 256 rows, a chunk, lie side by side. The 
 lists, of the columns of a row (queries) and of the rows of a column (fitted rows).
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import uint32, uint64
@@ -80,7 +78,7 @@ class NeighbourLists(NamedTuple):
     """int32[n]; -1 where a guessed threshold was too high."""
 
     @classmethod
-    def empty(cls, n: int, k: int) -> NeighbourLists:
+    def empty(cls, n: int, k: int) -> Self:
         """Room for k neighbours of each of n rows."""
         return cls(np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32))
 

@@ -6,8 +6,6 @@ not keep 16 sums in registers, so the inner loop (`_add_edges`) is written in LL
 one index load, one broadcast and one fused multiply-add per edge.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -14,8 +14,6 @@ Candidates arrive with ascending row index, so a stable selection gives ties to 
 Array indices are unsigned: a signed one costs numba a wrap-around test on each access.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ j's K-th weight and the last row it took at that weight decide whether j chose i
 is written at the end of its part of the final arrays, and a merge from the front puts it in order.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
