@@ -1,5 +1,6 @@
 """Is one result better than another? `compare` two, `compare_all` of several, `holm` for a family.
 
+`compare_groups` compares results on different users.
 Everything that says above, level or below says it with the `Comparison` made here.
 """
 
@@ -31,7 +32,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Result a minus result b under one metric, on the same users."""
+    """Result a minus result b under one metric, on the same users or on two groups of users."""
 
     metric: str
     name_a: str
@@ -134,6 +135,34 @@ def compare(
         p_value=p_value,
         n_users=x.shape[1],
         n_seeds=(len(x), len(y)),
+    )
+
+
+def compare_groups(
+    a: Values, b: Values, metric: str, *, name_a: str = "a", name_b: str = "b"
+) -> Comparison:
+    """Compare the values float64[m] and float64[n] of two groups of users by Welch's t-test.
+
+    With fewer than two users in a group, or where nothing varies, the p-value is 1.
+    """
+    mean_a, mean_b = float(a.mean()), float(b.mean())
+    low = high = mean_a - mean_b
+    p_value = 1.0
+    if min(len(a), len(b)) > 1 and a.var() + b.var() > 0:
+        test = scipy.stats.ttest_ind(a, b, equal_var=False)
+        (low, high), p_value = test.confidence_interval(_LEVEL), float(test.pvalue)
+    return Comparison(
+        metric=metric,
+        name_a=name_a,
+        name_b=name_b,
+        mean_a=mean_a,
+        mean_b=mean_b,
+        difference=mean_a - mean_b,
+        low=float(low),
+        high=float(high),
+        p_value=p_value,
+        n_users=len(a) + len(b),
+        n_seeds=(1, 1),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from importlib import resources
 from pathlib import Path as FilePath
@@ -19,9 +20,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from leporid._version import __version__
-from leporid.errors import LeporidError, UnknownIdError
+from leporid.errors import ConfigError, LeporidError, UnknownIdError
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
+from leporid.serve.ab_test import ABTest
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
 from leporid.serve.middleware import Guard, LogRateLimit, RequestLog, client_of
@@ -53,6 +55,7 @@ def create_app(
     items: str | FilePath | None = None,
     compare: str | FilePath | None = None,
     store: str | FilePath | None = None,
+    share: float | None = None,
     token: str | None = None,
     admin_token: str | None = None,
     public_reading: bool = False,
@@ -61,6 +64,7 @@ def create_app(
     include_seen: bool | None = None,
     allowed_hosts: Iterable[str] | None = None,
     local: bool = False,
+    clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """The application that serves a run.
 
@@ -70,6 +74,8 @@ def create_app(
     items : file or data set with titles; an items.parquet beside the run is found by itself.
     compare : a second run, for the page and for `"run": "compare"`.
     store : SQLite file or postgresql:// URL for new events; without one none are kept.
+    share : of the users that get `compare` where a request names no run; between 0 and 1. What
+        those users and the others are shown is then kept in the store.
     token : for everything but GET /health; None reads LEPORID_TOKEN. Where that is not set either,
         everyone may read and nobody may write.
     admin_token : for POST /reload; None reads LEPORID_ADMIN_TOKEN.
@@ -80,11 +86,20 @@ def create_app(
     allowed_hosts : names that a Host header may have besides the address of the connection, so
         that no page of another site can read the answers; None allows all.
     local : no other machine reaches the server, so without tokens this one may write and reload.
+    clock : seconds since 1970, for events without a time and for impressions.
     """
     access = Access(token, admin_token, public_reading=public_reading, local=local, origins=cors)
+    test = None
+    if share is not None:
+        if compare is None or store is None or not access.writable:
+            raise ConfigError(
+                "--share needs --compare RUN2, --store FILE, and LEPORID_TOKEN where the server "
+                "does not listen on loopback"
+            )
+        test = ABTest(run_dir, compare, share, clock)
     events = open_store(store) if store is not None else None
     options: Any = {"items": items, "compare": compare, "include_seen": include_seen}
-    service = Service(run_dir, store=events, limits=limits, **options)
+    service = Service(run_dir, store=events, limits=limits, test=test, clock=clock, **options)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -118,7 +133,7 @@ def create_app(
     pictures = partial(_hosts_of_pictures, service)
     app.add_middleware(RequestLog, metrics=service.metrics, hosts=pictures)
     _add_failures(app)
-    _add_reading(app, service, writable=access.writable and store is not None)
+    _add_reading(app, service, access)
     _add_writing(app, service, access)
     _add_page(app)
     _describe_tokens(app, access)
@@ -143,11 +158,11 @@ def _describe_tokens(app: FastAPI, access: Access) -> None:
                 operation["security"] = [{"bearer": []}]
 
 
-def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
+def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
     @app.get("/health", response_model=s.Health)
     async def health() -> dict[str, Any]:
         """Whether the server answers, and which runs it serves."""
-        runs = service.run_infos()
+        runs, writable = service.run_infos(), access.writable and service.store is not None
         return {"status": "ok", "version": __version__, "writable": writable, "runs": runs}
 
     @app.post("/recommend", response_model=s.RecommendAnswer)
@@ -155,7 +170,8 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         """The best items for known users, or for histories of new users."""
         # Made from our own values: checking each of them again would cost more than scoring.
         # After the body, the next message is that the client has hung up.
-        answer = await service.recommend(request, client_of(http.scope), http.receive)
+        client, writes = client_of(http.scope), access.may_write(http.scope)
+        answer = await service.recommend(request, client, http.receive, writes=writes)
         return Response(answer, media_type="application/json")
 
     @app.get("/similar/{item}", response_model=s.SimilarAnswer)

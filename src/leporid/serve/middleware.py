@@ -70,6 +70,10 @@ class Metrics:
             "leporid_request_seconds", "Time to answer.", ["path"], buckets=_BUCKETS, registry=own
         )
         self.events = Counter("leporid_events", "Events kept.", registry=own)
+        self.impressions = Counter("leporid_impressions", "Impressions kept.", registry=own)
+        self.lost_impressions = Counter(
+            "leporid_lost_impressions", "Impressions that the store refused.", registry=own
+        )
         self.reloads = Counter("leporid_reloads", "Runs loaded again.", registry=own)
         self.connections = Gauge("leporid_connections", "Open connections.", registry=own)
         self.refused = Counter(

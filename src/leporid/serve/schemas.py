@@ -109,7 +109,7 @@ class RecommendRequest(_In):
         False, description="Leave out what the other served run knows of a user, too."
     )
     explain: StrictBool = Field(False, description="Name the items of the history nearest to it.")
-    run: RunName = Field("main", description="Which of the two served runs.")
+    run: RunName | None = Field(None, description="Which served run [main, or as --share divides].")
 
 
 class EventIn(_In):
@@ -156,6 +156,7 @@ class Result(BaseModel):
     """The list of one user; shorter than n where fewer items remain."""
 
     user: int | str | None
+    run: RunName = Field(description="The run that made the list.")
     folded_in: bool = Field(description="Embedded from a history rather than known to the model.")
     new_events: int
     unknown: list[int | str] = Field(
@@ -180,7 +181,8 @@ class RunInfo(BaseModel):
 class RecommendAnswer(BaseModel):
     """One result per user: the users in order, then the histories in order."""
 
-    run: str
+    run: str = Field(description="The label of the run that answered, or of both.")
+    impressions: int = Field(description="Lists of this answer that are on disk, under --share.")
     results: list[Result]
 
 

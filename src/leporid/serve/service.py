@@ -18,10 +18,11 @@ from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.evaluation import masked_top_k
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
+from leporid.serve.ab_test import ABTest
 from leporid.serve.batching import Batcher, Budget
 from leporid.serve.loaded_run import LoadedRun, load_run, to_json
 from leporid.serve.middleware import Metrics
-from leporid.serve.store import Event, EventStore
+from leporid.serve.store import Event, EventStore, Impression
 from leporid.threads import torch_threads
 
 _SHOWN = 100
@@ -43,6 +44,8 @@ class UserQuery:
 
     run: LoadedRun
     n: int
+    name: s.RunName = "main"
+    """Of the run."""
     asked: int | str | None = None
     """The user's id as it was asked for."""
     user: str | None = None
@@ -60,6 +63,8 @@ class UserQuery:
     known: int | None = None
     """The user's index, and below the number of new items, once the store has been read."""
     n_events: int = 0
+    impression: Impression | None = None
+    """Of a user in a test of two runs; its items are set with the result."""
 
     @property
     def cost(self) -> int:
@@ -104,6 +109,8 @@ class UserQuery:
         run, chosen = self.run, items[items >= 0][: self.n]
         pairs = zip(chosen.tolist(), scores[: len(chosen)].tolist(), strict=True)
         best = [{**run.item(index), "score": score, "because": None} for index, score in pairs]
+        if self.impression is not None:
+            self.impression = self.impression._replace(items=tuple(str(i["id"]) for i in best))
         if self.explain:
             reasons = run.neighbours.reasons_for(chosen, self.history)
             for item, because in zip(best, reasons, strict=True):
@@ -112,8 +119,8 @@ class UserQuery:
                     for i, similarity in because
                 ]
         asked = self.asked if self.known is None else run.model.users.external(self.known)
-        about = {"user": asked, "folded_in": folded_in, "new_events": self.n_events}
-        return {**about, "unknown": self.unknown, "items": best}
+        about = {"user": asked, "run": self.name, "folded_in": folded_in}
+        return {**about, "new_events": self.n_events, "unknown": self.unknown, "items": best}
 
 
 class Service:
@@ -128,10 +135,12 @@ class Service:
         store: EventStore | None = None,
         limits: s.ServeLimits | None = None,
         include_seen: bool | None = None,
+        test: ABTest | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.limits = limits or s.ServeLimits()
         self._include_seen = include_seen
-        self.store = store
+        self.store, self._test, self._clock = store, test, clock
         self._folders: dict[s.RunName, str | Path] = {"main": run_dir}
         if compare is not None:
             self._folders["compare"] = compare
@@ -146,7 +155,7 @@ class Service:
             name="scoring",
             **most,
         )
-        self._writing: Batcher[list[Event], int] = Batcher(
+        self._writing: Batcher[list[Event] | list[Impression], int] = Batcher(
             self._add, cost=len, batch=256, name="events", **most
         )
         self.after_load: Callable[[], None] = lambda: None
@@ -197,24 +206,30 @@ class Service:
         request: s.RecommendRequest,
         client: str = "",
         hung_up: Callable[[], Awaitable[Any]] | None = None,
+        *,
+        writes: bool = False,
     ) -> bytes:
-        """The answer of POST /recommend; nothing is computed once `hung_up()` has returned."""
-        run = self.run(request.run)
+        """The answer of POST /recommend; nothing is computed once `hung_up()` has returned.
+
+        Under a test, impressions are kept where the client `writes`.
+        """
+        named: s.RunName = request.run or "main"
+        run = self.run(named)
         self._bound_request(request)
         names = run.model.items
-        shared: dict[str, Any] = {
-            **{"n": request.n, "explain": request.explain},
-            "exclude_seen": run.model.hides(request.exclude_seen),
-            "candidates": None if request.candidates is None else names.indices(request.candidates),
-            "excluded": names.indices(request.exclude),
-        }
+        shared = {named: self._shared(request, named, names.indices)}
         queries = []
-        served = self.runs.values() if request.exclude_seen_by_other else ()
-        others = tuple(other for other in served if other is not run)
         for user in request.users:
-            key, length = _known_user(run, user)
+            impression = self._impression(user, request)
+            name: Any = named if impression is None else impression.run
+            if name not in shared:
+                # The client does not know of this run: what only the other knows is left out.
+                found = self.runs[name].model.items.split_known
+                shared[name] = self._shared(request, name, lambda ids, f=found: f(ids)[0])
+            key, length = _known_user(self.runs[name], user)
             about: dict[str, Any] = {"asked": user, "user": key, "length": length}
-            queries.append(UserQuery(run, others=others, **about, **shared))
+            about["impression"] = impression if writes else None
+            queries.append(UserQuery(**about, **shared[name]))
         for history in request.histories:
             known, unknown = names.split_known(history)
             if len(known) == 0:
@@ -222,7 +237,7 @@ class Service:
             if not run.model.fitting.include_seen:  # each item once, in order
                 known = known[np.sort(np.unique(known, return_index=True)[1])]
             about = {"unknown": tuple(unknown), "length": len(history)}
-            queries.append(UserQuery(run, history=known, **about, **shared))
+            queries.append(UserQuery(history=known, **about, **shared[named]))
         cost = sum(query.cost for query in queries)
         self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
         self.budget.charge(client, cost)
@@ -234,7 +249,36 @@ class Service:
         finally:
             if gone is not None:
                 gone.cancel()
-        return b'{"run":%s,"results":[%s]}' % (to_json(run.label), b",".join(rows))
+        shown, stored = [query.impression for query in queries if query.impression is not None], 0
+        if shown and self._test is not None:
+            stored = await self._test.keep(shown, client, self._writing, self.metrics)
+        label = to_json(" and ".join(dict.fromkeys(query.run.label for query in queries)))
+        return b'{"run":%s,"impressions":%d,"results":[%s]}' % (label, stored, b",".join(rows))
+
+    def _shared(
+        self, request: s.RecommendRequest, name: s.RunName, indices: Callable[[Any], Any]
+    ) -> dict[str, Any]:
+        """What the queries of a request to one run have in common."""
+        run = self.runs[name]
+        served = self.runs.values() if request.exclude_seen_by_other else ()
+        return {
+            **{"run": run, "name": name, "n": request.n, "explain": request.explain},
+            "others": tuple(other for other in served if other is not run),
+            "exclude_seen": run.model.hides(request.exclude_seen),
+            "candidates": None if request.candidates is None else indices(request.candidates),
+            "excluded": indices(request.exclude),
+        }
+
+    def _impression(self, user: int | str, request: s.RecommendRequest) -> Impression | None:
+        """The list of a user who takes part in a test: one whom all runs were trained with."""
+        # No database keeps a NUL.
+        if self._test is None or request.run or "\0" in str(user) or not self._all_know(user):
+            return None
+        return self._test.impression(_known_user(self.runs["main"], user)[0])
+
+    def _all_know(self, user: int | str) -> bool:
+        """Whether every served run was trained with this user."""
+        return all(len(run.model.users.split_known([user])[0]) for run in self.runs.values())
 
     def _bound_request(self, request: s.RecommendRequest) -> None:
         limits, asked = self.limits, len(request.users) + len(request.histories)
@@ -308,7 +352,7 @@ class Service:
 
     async def store_events(self, request: s.EventsRequest, client: str = "") -> int:
         """Keep events; when this returns they are on disk."""
-        run, now = self.runs["main"], int(time.time())
+        run, now = self.runs["main"], int(self._clock())
         self.bound("events", len(request.events), self.limits.events)
         events = []
         for event in request.events:
@@ -325,11 +369,13 @@ class Service:
         self.metrics.events.inc(stored)
         return stored
 
-    def _add(self, requests: list[list[Event]]) -> list[int | LeporidError]:
+    def _add(self, requests: list[list[Event] | list[Impression]]) -> list[int | LeporidError]:
         """Several requests in one transaction: they share the wait for the disk."""
         assert self.store is not None
-        self.store.add([event for events in requests for event in events])
-        return [len(events) for events in requests]
+        rows = [row for request in requests for row in request]
+        events = [row for row in rows if isinstance(row, Event)]
+        self.store.add(events, [row for row in rows if isinstance(row, Impression)])
+        return [len(request) for request in requests]
 
     async def search(self, run: LoadedRun, query: str, n: int, client: str) -> list[int]:
         """The answer of GET /items; each word is looked for in every title."""
@@ -342,9 +388,7 @@ class Service:
         able = np.flatnonzero(np.diff(model.known.sequences().indptr))
         drawn = np.random.default_rng(number).choice(able, 20)
         names = [str(model.users.external(int(index))) for index in drawn]
-        users = [run.model.users for run in self.runs.values()]
-        common = (n for n in names if all(len(known.split_known([n])[0]) for known in users))
-        return next(common, names[0])
+        return next(filter(self._all_know, names), names[0])
 
     async def user(self, name: str) -> dict[str, Any]:
         """The answer of GET /users/{id}."""
