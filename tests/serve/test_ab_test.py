@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import os
-import shutil
 import signal
 import sqlite3
 import threading
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -284,43 +283,35 @@ def test_a_hit_is_an_event_of_a_shown_item_after_the_list_and_within_days(
     assert second.comparison.name_a == "c"
     assert second.users_needed is None
     assert "too few users" in second.sentence()
+    store = open_store(where)
+    store.add([], [shown("u1", "main", ("x",), 100, "d")])
+    store.close()
+    assert compare_live(where)[2].users == (0, 1), "nobody was shown the other yet"
     assert "NaN" not in json.dumps(second.comparison.to_dict())
 
 
-def fill(path: Path, n: int, rates: tuple[float, float], seed: int = 0) -> None:
-    """Users of which a share (of main, of compare) has an event of the one item shown."""
-    draw, events, lists = np.random.default_rng(seed), [], []
+def fill(path: Path, n: int, rates: tuple[float, float]) -> Path:
+    """As many users of each run; a share (of main, of compare) has an event of the item shown."""
+    events, lists = [], []
     for run, rate in zip(("main", "compare"), rates, strict=True):
-        for number in range(n):
-            lists.append(shown(f"{run}{number}", run, ("x",), 100))
-            if draw.random() < rate:
-                events.append(Event(f"{run}{number}", "x", 200))
+        lists += [shown(f"{run}{i}", run, ("x",), 100) for i in range(n)]
+        events += [Event(f"{run}{i}", "x", 200) for i in range(round(rate * n))]
     store = open_store(path)
     store.add(events, lists)
     store.close()
+    return path
 
 
 def test_the_users_needed_are_enough_and_fewer_are_not(tmp_path: Path) -> None:
-    fill(tmp_path / "few.db", 200, (0.20, 0.26), seed=3)
-    [few] = compare_live(tmp_path / "few.db")
+    [few] = compare_live(fill(tmp_path / "few.db", 200, (0.20, 0.26)))
     assert few.comparison.outcome == "level"
     needed = few.users_needed or 0
     assert f"about {needed:,} more users" in few.sentence()
-    rates = few.comparison.mean_b, few.comparison.mean_a
-
-    def outcome(n: int) -> str:
-        """As many users of each run, with exactly these rates."""
-        path, lists, events = tmp_path / f"{n}.db", [], []
-        for run, rate in zip(("main", "compare"), rates, strict=True):
-            lists += [shown(f"{run}{i}", run, ("x",), 1) for i in range(n)]
-            events += [Event(f"{run}{i}", "x", 2) for i in range(round(rate * n))]
-        store = open_store(path)
-        store.add(events, lists)
-        store.close()
-        return compare_live(path)[0].comparison.outcome
-
-    assert outcome((400 + needed) // 2 + 20) == "above"
-    assert outcome((400 + needed) // 2 - 60) == "level"
+    enough = (400 + needed) // 2
+    for n, outcome in ((enough + 20, "above"), (enough - 60, "level")):
+        [found] = compare_live(fill(tmp_path / f"{n}.db", n, (0.20, 0.26)))
+        assert found.comparison.outcome == outcome
+        assert (found.users_needed == 0) == (outcome == "above")
 
 
 def test_the_command_prints_both_runs_and_one_sentence(tmp_path: Path) -> None:
@@ -346,11 +337,14 @@ def test_what_is_no_store_of_impressions_is_said_in_words(tmp_path: Path) -> Non
         assert isinstance(CliRunner().invoke(command, ["compare", *wrong]).exception, ConfigError)
 
 
-@pytest.mark.parametrize("items", ["not JSON", "5", b"\xff"])
-def test_a_row_that_is_no_impression_is_named(tmp_path: Path, items: Any) -> None:
+@pytest.mark.parametrize(
+    ("run", "items"),
+    [("main", "not JSON"), ("main", "5"), ("main", b"\xff"), ("other", '["x"]')],
+)
+def test_a_row_that_is_no_impression_is_named(tmp_path: Path, run: str, items: Any) -> None:
     open_store(tmp_path / "e.db").close()
     link = sqlite3.connect(tmp_path / "e.db")
-    row = ("a", "b", "main", "u", items, 5)
+    row = ("a", "b", run, "u", items, 5)
     link.execute("INSERT INTO impressions VALUES (NULL, ?, ?, ?, ?, ?, ?)", row)
     link.commit()
     link.close()
@@ -359,12 +353,12 @@ def test_a_row_that_is_no_impression_is_named(tmp_path: Path, items: Any) -> Non
 
 
 def test_a_store_of_before_is_opened_as_it_is(tmp_path: Path) -> None:
-    open_store(tmp_path / "old.db").add([Event("ana", "1", 1)])
-    with sqlite3.connect(tmp_path / "old.db") as link:
+    store = open_store(tmp_path / "old.db")
+    store.add([Event("ana", "1", 1)])
+    store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "old.db")) as link:
         link.execute("DROP TABLE impressions")
-    link.close()
-    shutil.copy(tmp_path / "old.db", tmp_path / "copy.db")
-    store = open_store(tmp_path / "copy.db")
+    store = open_store(tmp_path / "old.db")
     store.add([], [shown("ana", "main", ("1",), 1)])
     assert len(list(store.impressions())) == len(list(store.events())) == 1
     store.close()

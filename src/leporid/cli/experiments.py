@@ -181,17 +181,12 @@ def _compare_live(store: str, days: int, json_output: bool) -> None:
     report: list[dict[str, Any]] = []
     parts: list[str | tuple[str, Any]] = []
     for result in compare_live(store, days):
-        of = result.comparison
-        pairs = zip(result.users, result.lists, strict=True)
-        sizes = [{"users": users, "lists": lists} for users, lists in pairs]
-        means = [{"hits per list": mean} for mean in (of.mean_a, of.mean_b)]
-        names = [{"run": name} for name in (of.name_a, of.name_b)]
-        rows = [a | b | c for a, b, c in zip(names, sizes, means, strict=True)][::-1]
+        rows, left_out = result.rows(), result.left_out
         parts += [(f"lists with events within {days} days", rows), result.sentence()]
-        if result.left_out:
-            parts.append(f"{result.left_out:,} users were shown lists of both and are left out")
-        needed = {"users_needed": result.users_needed, "left_out": result.left_out}
-        report.append({"runs": rows, "difference": of.to_dict(), **needed})
+        if left_out:
+            parts.append(f"{left_out:,} users were shown lists of both and are left out")
+        needed = {"users_needed": result.users_needed, "left_out": left_out}
+        report.append({"runs": rows, "difference": result.comparison.to_dict(), **needed})
     show(json_output, report, *parts)
 
 

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from functools import partial
 from importlib import resources
 from pathlib import Path as FilePath
 from typing import Annotated, Any
@@ -27,7 +26,7 @@ from leporid.serve.ab_test import ABTest
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
 from leporid.serve.middleware import Guard, LogRateLimit, RequestLog, client_of
-from leporid.serve.service import RequestError, Service
+from leporid.serve.service import Service
 from leporid.serve.store import StoreError, open_store
 
 _LOG = logging.getLogger(__name__)
@@ -89,14 +88,12 @@ def create_app(
     clock : seconds since 1970, for events without a time and for impressions.
     """
     access = Access(token, admin_token, public_reading=public_reading, local=local, origins=cors)
-    test = None
-    if share is not None:
-        if compare is None or store is None or not access.writable:
-            raise ConfigError(
-                "--share needs --compare RUN2, --store FILE, and LEPORID_TOKEN where the server "
-                "does not listen on loopback"
-            )
-        test = ABTest(run_dir, compare, share, clock)
+    if share is not None and (compare is None or store is None or not access.writable):
+        raise ConfigError(
+            "--share needs --compare RUN2, --store FILE, and LEPORID_TOKEN where the server "
+            "does not listen on loopback"
+        )
+    test = ABTest(run_dir, compare, share, clock) if share is not None and compare else None
     events = open_store(store) if store is not None else None
     options: Any = {"items": items, "compare": compare, "include_seen": include_seen}
     service = Service(run_dir, store=events, limits=limits, test=test, clock=clock, **options)
@@ -117,21 +114,7 @@ def create_app(
     )
     app.state.service, app.state.access = service, access
     hosts = None if allowed_hosts is None else {host.lower() for host in allowed_hosts}
-    # The last one added is the outermost.
-    app.add_middleware(
-        Guard, limits=service.limits, access=access, hosts=hosts, budget=service.budget
-    )
-    if access.origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(access.origins),
-            allow_methods=["GET", "HEAD", "POST"],
-            allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
-            expose_headers=["Retry-After", "X-Request-ID"],
-        )
-
-    pictures = partial(_hosts_of_pictures, service)
-    app.add_middleware(RequestLog, metrics=service.metrics, hosts=pictures)
+    _add_middleware(app, service, access, hosts)
     _add_failures(app)
     _add_reading(app, service, access)
     _add_writing(app, service, access)
@@ -144,8 +127,24 @@ def create_app(
     return app
 
 
-def _hosts_of_pictures(service: Service) -> str:
-    return " ".join(run.picture_hosts for run in service.runs.values())
+def _add_middleware(app: FastAPI, service: Service, access: Access, hosts: set[str] | None) -> None:
+    """The last one added is the outermost."""
+    app.add_middleware(
+        Guard, limits=service.limits, access=access, hosts=hosts, budget=service.budget
+    )
+    if access.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(access.origins),
+            allow_methods=["GET", "HEAD", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
+            expose_headers=["Retry-After", "X-Request-ID"],
+        )
+
+    def pictures() -> str:
+        return " ".join(run.picture_hosts for run in service.runs.values())
+
+    app.add_middleware(RequestLog, metrics=service.metrics, hosts=pictures)
 
 
 def _describe_tokens(app: FastAPI, access: Access) -> None:
@@ -177,7 +176,7 @@ def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
     @app.get("/similar/{item}", response_model=s.SimilarAnswer)
     async def similar(item: _Id, n: _Count = 10, run: _Run = "main") -> Response:
         """The nearest neighbours of an item on the item graph."""
-        service.bound("n", n, service.limits.n)
+        s.bound("n", n, service.limits.n)
         served = service.run(run)
         index = served.model.items.index(item)
         near = [{**served.item(i), "similarity": w} for i, w in served.neighbours.similar(index, n)]
@@ -198,7 +197,7 @@ def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
         http: Request, query: _Words = "", n: _Count = 20, run: _Run = "main"
     ) -> Response:
         """Items by title, the most popular first; all words must occur."""
-        service.bound("n", n, service.limits.n)
+        s.bound("n", n, service.limits.n)
         served = service.run(run)
         found = await service.search(served, query, n, client_of(http.scope))
         return JSONResponse({"items": [served.item(i) for i in found]})
@@ -248,7 +247,7 @@ def _add_failures(app: FastAPI) -> None:
                 first = next((e for e in errors if e["type"] in _TEXT_ERRORS), errors[0])
                 status = 400 if first["type"] == "json_invalid" else 422
                 text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            case UnknownIdError() | RequestError() | HistoryUnsupportedError():
+            case UnknownIdError() | s.RequestError() | HistoryUnsupportedError():
                 status, text = 422, str(error)
             case OverloadedError():
                 status, text, headers = error.status, str(error), {"Retry-After": "1"}
@@ -259,9 +258,7 @@ def _add_failures(app: FastAPI) -> None:
             case HungUpError():
                 status, text = 499, str(error)
             case _:
-                # The message may name a path on the server's disk: it goes to the log only.
-                status, text = 500, "the server could not answer; its log says why"
-                _LOG.error("request %s failed: %s", http.state.request_id, error, exc_info=error)
+                raise error  # `RequestLog` answers
         # A lone surrogate in an id cannot be encoded as UTF-8.
         text = text.encode("utf-8", "backslashreplace").decode()
         return JSONResponse({"error": text}, status, headers)

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,15 @@ class LiveResult:
             return None
         grows = ((of.high - of.low) / 2 / of.difference) ** 2  # the interval narrows by its root
         return max(1, math.ceil(of.n_users * (grows - 1)))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per run, the main one first."""
+        of = self.comparison
+        names, means = (of.name_a, of.name_b), (of.mean_a, of.mean_b)
+        rows = zip(names, self.users, self.lists, means, strict=True)
+        return [dict(zip(("run", "users", "lists", _METRIC), row, strict=True)) for row in rows][
+            ::-1
+        ]
 
     def sentence(self) -> str:
         """The outcome, and whether there is enough to decide."""
@@ -81,13 +91,10 @@ def compare_live(store: str | Path, days: float = 7) -> list[LiveResult]:
 def _result(main: str, compare: str, lists: dict[str, dict[str, list[int]]]) -> LiveResult:
     both = lists["main"].keys() & lists["compare"].keys()
     kept = [{u: h for u, h in lists[run].items() if u not in both} for run in ("compare", "main")]
-    if not all(kept):
-        raise DataError(
-            f"no users were shown lists of {main} alone or of {compare} alone: serve them longer"
-        )
-    values = [np.array([np.mean(hits) for hits in users.values()]) for users in kept]
+    # A run that nobody was shown yet has no hits: one user says as little as none.
+    a, b = (np.array([np.mean(hits) for hits in users.values()] or [0.0]) for users in kept)
     return LiveResult(
-        comparison=compare_groups(*values, _METRIC, name_a=compare, name_b=main),
+        comparison=compare_groups(a, b, _METRIC, name_a=compare, name_b=main),
         users=(len(kept[0]), len(kept[1])),
         lists=(sum(map(len, kept[0].values())), sum(map(len, kept[1].values()))),
         left_out=len(both),

@@ -75,6 +75,14 @@ class LoadedRun:
         """Indices of stored item ids; items the model does not know are left out."""
         return self.model.items.split_known(ids)[0]  # a later training may know the others
 
+    def known_user(self, user: int | str) -> tuple[str, int]:
+        """A user's id as the store spells it ('042' is not 42, 42 is '42'), and the items known."""
+        try:
+            index = self.model.users.index(user)
+        except UnknownIdError:
+            return str(user), 0
+        return str(self.model.users.external(index)), len(self.model.known.sequences().of(index))
+
     def user_items(self, user: str, has_events: bool) -> tuple[int | None, NDArray[np.int32]]:
         """Index and items of a user of the fit; None and no items for one who only has events."""
         try:

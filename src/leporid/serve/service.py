@@ -30,12 +30,8 @@ _SHOWN = 100
 _LARGE, _PAUSE_SECONDS = 2000, 0.01
 """A request that costs more waits a moment first: its client may have hung up at once."""
 _NO_ITEMS = np.empty(0, np.int32)
-Result = dict[str, Any]
-"""An entry of `results` in the answer of POST /recommend."""
-
-
-class RequestError(LeporidError):
-    """The request is readable, but asks for too much or for nothing."""
+Ranked = dict["UserQuery", bytes | LeporidError]
+"""Of each query its entry of `results` in the answer of POST /recommend."""
 
 
 @dataclass(eq=False)
@@ -104,8 +100,8 @@ class UserQuery:
 
     def result(
         self, items: NDArray[np.int32], scores: NDArray[np.float32], folded_in: bool
-    ) -> Result:
-        """The entry of the answer from a ranked list, int32[n] with -1 as padding."""
+    ) -> bytes:
+        """The JSON of a ranked list, int32[n] with -1 as padding; made off the event loop."""
         run, chosen = self.run, items[items >= 0][: self.n]
         pairs = zip(chosen.tolist(), scores[: len(chosen)].tolist(), strict=True)
         best = [{**run.item(index), "score": score, "because": None} for index, score in pairs]
@@ -119,8 +115,9 @@ class UserQuery:
                     for i, similarity in because
                 ]
         asked = self.asked if self.known is None else run.model.users.external(self.known)
-        about = {"user": asked, "run": self.name, "folded_in": folded_in}
-        return {**about, "new_events": self.n_events, "unknown": self.unknown, "items": best}
+        about: dict[str, Any] = {"user": asked, "run": self.name, "folded_in": folded_in}
+        about |= {"new_events": self.n_events, "unknown": self.unknown, "items": best}
+        return to_json(about)
 
 
 class Service:
@@ -149,7 +146,7 @@ class Service:
         self.budget = Budget(self.limits.client_rate, self.limits.client_burst)
         most = {"waiting": self.limits.waiting, "per_client": self.limits.waiting_per_client}
         self._scoring: Batcher[UserQuery, bytes] = Batcher(
-            self._answers,
+            lambda queries: self.rank(queries),
             cost=lambda query: query.cost,
             batch=self.limits.batch,
             name="scoring",
@@ -194,7 +191,7 @@ class Service:
     def run(self, name: s.RunName) -> LoadedRun:
         """A served run by its name."""
         if name not in self.runs:
-            raise RequestError("there is no run to compare with: start with --compare RUN2")
+            raise s.RequestError("there is no run to compare with: start with --compare RUN2")
         return self.runs[name]
 
     def run_infos(self) -> list[dict[str, Any]]:
@@ -215,18 +212,16 @@ class Service:
         """
         named: s.RunName = request.run or "main"
         run = self.run(named)
-        self._bound_request(request)
+        request.check(self.limits)
         names = run.model.items
-        shared = {named: self._shared(request, named, names.indices)}
+        shared = {named: self._shared(request, named)}
         queries = []
         for user in request.users:
             impression = self._impression(user, request)
             name: Any = named if impression is None else impression.run
             if name not in shared:
-                # The client does not know of this run: what only the other knows is left out.
-                found = self.runs[name].model.items.split_known
-                shared[name] = self._shared(request, name, lambda ids, f=found: f(ids)[0])
-            key, length = _known_user(self.runs[name], user)
+                shared[name] = self._shared(request, name)
+            key, length = self.runs[name].known_user(user)
             about: dict[str, Any] = {"asked": user, "user": key, "length": length}
             about["impression"] = impression if writes else None
             queries.append(UserQuery(**about, **shared[name]))
@@ -239,7 +234,7 @@ class Service:
             about = {"unknown": tuple(unknown), "length": len(history)}
             queries.append(UserQuery(history=known, **about, **shared[named]))
         cost = sum(query.cost for query in queries)
-        self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
+        s.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
         self.budget.charge(client, cost)
         gone = None if hung_up is None else asyncio.ensure_future(hung_up())
         try:
@@ -255,11 +250,15 @@ class Service:
         label = to_json(" and ".join(dict.fromkeys(query.run.label for query in queries)))
         return b'{"run":%s,"impressions":%d,"results":[%s]}' % (label, stored, b",".join(rows))
 
-    def _shared(
-        self, request: s.RecommendRequest, name: s.RunName, indices: Callable[[Any], Any]
-    ) -> dict[str, Any]:
+    def _shared(self, request: s.RecommendRequest, name: s.RunName) -> dict[str, Any]:
         """What the queries of a request to one run have in common."""
         run = self.runs[name]
+
+        def indices(ids: Sequence[int | str]) -> NDArray[np.int32]:
+            # The client did not ask for a test's other run: what that does not know is left out.
+            asked, items = name == (request.run or "main"), run.model.items
+            return items.indices(ids) if asked else items.split_known(ids)[0]
+
         served = self.runs.values() if request.exclude_seen_by_other else ()
         return {
             **{"run": run, "name": name, "n": request.n, "explain": request.explain},
@@ -274,39 +273,18 @@ class Service:
         # No database keeps a NUL.
         if self._test is None or request.run or "\0" in str(user) or not self._all_know(user):
             return None
-        return self._test.impression(_known_user(self.runs["main"], user)[0])
+        return self._test.impression(self.runs["main"].known_user(user)[0])
 
     def _all_know(self, user: int | str) -> bool:
         """Whether every served run was trained with this user."""
         return all(len(run.model.users.split_known([user])[0]) for run in self.runs.values())
 
-    def _bound_request(self, request: s.RecommendRequest) -> None:
-        limits, asked = self.limits, len(request.users) + len(request.histories)
-        if asked == 0:
-            raise RequestError("give at least one user or one history")
-        self.bound("users and histories", asked, limits.users)
-        self.bound("n", request.n, limits.n)
-        named = len(request.exclude) + len(request.candidates or ())
-        for number, history in enumerate(request.histories):
-            if not history:
-                raise RequestError(f"history {number} is empty: give at least one item id")
-            self.bound(f"items in history {number}", len(history), limits.history_length)
-            named += len(history)
-        self.bound("items named in the request", named, limits.item_list)
-
-    def _answers(self, queries: list[UserQuery]) -> list[bytes | LeporidError]:
-        """JSON is made in the scoring thread, off the event loop."""
-        return [
-            ranked if isinstance(ranked, LeporidError) else to_json(ranked)
-            for ranked in self.rank(queries)
-        ]
-
-    def rank(self, queries: Sequence[UserQuery]) -> list[Result | LeporidError]:
+    def rank(self, queries: Sequence[UserQuery]) -> list[bytes | LeporidError]:
         """One result per query, in order; an error for a query with an unknown id.
 
         Queries of the same run are scored together. Runs in the scoring thread.
         """
-        answers: dict[UserQuery, Result | LeporidError] = {}
+        answers: Ranked = {}
         users = list({query.user for query in queries if query.user is not None})
         last = self.limits.history_length
         new = self.store.items_of(users, last) if self.store is not None and users else {}
@@ -329,9 +307,7 @@ class Service:
                     answers |= self._group(run, known, False) if known else {}
         return [answers[query] for query in queries]
 
-    def _group(
-        self, run: LoadedRun, queries: list[UserQuery], folds_in: bool
-    ) -> dict[UserQuery, Result]:
+    def _group(self, run: LoadedRun, queries: list[UserQuery], folds_in: bool) -> Ranked:
         hidden = Sequences.from_rows([query.hidden() for query in queries])
         # The newest part of a long history says most, and bounds the work.
         last = self.limits.history_length
@@ -353,18 +329,18 @@ class Service:
     async def store_events(self, request: s.EventsRequest, client: str = "") -> int:
         """Keep events; when this returns they are on disk."""
         run, now = self.runs["main"], int(self._clock())
-        self.bound("events", len(request.events), self.limits.events)
+        s.bound("events", len(request.events), self.limits.events)
         events = []
         for event in request.events:
             if not 0 < len(str(event.user)) <= s.ID_LENGTH:
-                raise RequestError(f"a user id has 1 to {s.ID_LENGTH} characters")
+                raise s.RequestError(f"a user id has 1 to {s.ID_LENGTH} characters")
             if "\0" in str(event.user):
-                raise RequestError("a user id must not contain NUL: no database would keep it")
+                raise s.RequestError("a user id must not contain NUL: no database would keep it")
             item = run.model.items.external(run.model.items.index(event.item))
             when = now if event.time is None else event.time
-            events.append(Event(_known_user(run, event.user)[0], str(item), when))
+            events.append(Event(run.known_user(event.user)[0], str(item), when))
         if self.store is None:
-            raise RequestError("this server keeps no events: start it with --store FILE")
+            raise s.RequestError("this server keeps no events: start it with --store FILE")
         [stored] = await self._writing.submit([events], client)
         self.metrics.events.inc(stored)
         return stored
@@ -393,7 +369,7 @@ class Service:
     async def user(self, name: str) -> dict[str, Any]:
         """The answer of GET /users/{id}."""
         run = self.runs["main"]
-        key, stored = _known_user(run, name)[0], list[str]()
+        key, stored = run.known_user(name)[0], list[str]()
         if self.store is not None:
             last = self.limits.history_length
             stored = (await asyncio.to_thread(self.store.items_of, [key], last)).get(key, [])
@@ -406,11 +382,6 @@ class Service:
             "new_events": len(stored),
             "recent": [run.item(i) for i in recent],
         }
-
-    def bound(self, what: str, value: int, limit: int) -> None:
-        """Refuse what is too much."""
-        if value > limit:
-            raise RequestError(f"{what}: {value} is more than this server allows ({limit})")
 
     def close(self) -> None:
         """Finish, and let go of the store."""
@@ -425,12 +396,3 @@ def _first_query(run: LoadedRun) -> UserQuery:
     if len(run.model.users) == 0 or len(run.model.items) == 0:
         raise DataError(f"the model of {run.path} has no users or no items: nothing to serve")
     return UserQuery(run, n=1, user=str(run.model.users.external(0)))
-
-
-def _known_user(run: LoadedRun, user: int | str) -> tuple[str, int]:
-    """A user's id as the store spells it ('042' is not 42, 42 is '42'), and the items known."""
-    try:
-        index = run.model.users.index(user)
-    except UnknownIdError:
-        return str(user), 0
-    return str(run.model.users.external(index)), len(run.model.known.sequences().of(index))

@@ -126,13 +126,16 @@ class EventStore(abc.ABC):
     def impressions(self) -> Iterator[Impression]:
         """Every list that was shown, in the order of storing."""
         with self._driver_errors(), contextlib.closing(self._open()) as link:
-            for *names, items, time in link.execute(_ALL_SHOWN):
+            for main, compare, run, user, items, time in link.execute(_ALL_SHOWN):
                 try:
-                    yield Impression(*names, tuple(map(str, json.loads(items))), int(time))
+                    shown = tuple(map(str, json.loads(items)))
+                    if run not in ("main", "compare"):
+                        raise ValueError(run)
+                    yield Impression(main, compare, run, user, shown, int(time))
                 except (TypeError, ValueError):
                     raise DataError(
-                        f"{self.name} holds an impression that is not one (items {items!r:.50}, "
-                        f"time {time!r:.50}): correct or delete that row of the table impressions"
+                        f"{self.name} holds an impression that is not one (run {run!r:.50}, "
+                        f"items {items!r:.50}, time {time!r:.50}): correct or delete that row"
                     ) from None
 
     def _sound(self, user: Any, item: Any, time: Any = 0) -> Event:
