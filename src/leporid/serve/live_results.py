@@ -92,7 +92,7 @@ def _result(main: str, compare: str, lists: dict[str, dict[str, list[int]]]) -> 
     both = lists["main"].keys() & lists["compare"].keys()
     kept = [{u: h for u, h in lists[run].items() if u not in both} for run in ("compare", "main")]
     # A run that nobody was shown yet has no hits: one user says as little as none.
-    a, b = (np.array([np.mean(hits) for hits in users.values()] or [0.0]) for users in kept)
+    a, b = (np.array([sum(hits) / len(hits) for hits in users.values()] or [0.0]) for users in kept)
     return LiveResult(
         comparison=compare_groups(a, b, _METRIC, name_a=compare, name_b=main),
         users=(len(kept[0]), len(kept[1])),

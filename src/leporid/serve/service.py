@@ -81,11 +81,11 @@ class UserQuery:
             return
         repeats = self.run.model.fitting.include_seen
         events = self.run.known_items(stored if repeats else list(dict.fromkeys(stored)))
-        self.known, before = self.run.user_items(self.user, len(events) > 0)
+        _, self.known, before = self.run.find_user(self.user, required=len(events) == 0)
         events = events[~np.isin(events, before)]
         self.history, self.n_events = np.concatenate([before, events]), len(events)
         for other in self.others:
-            own = [other.ids[index] for index in other.user_items(self.user, True)[1]]
+            own = [other.ids[index] for index in other.find_user(self.user)[2]]
             self.excluded = np.concatenate([self.excluded, self.run.known_items(own)])
 
     def hidden(self) -> NDArray[np.int32]:
@@ -221,8 +221,8 @@ class Service:
             name: Any = named if impression is None else impression.run
             if name not in shared:
                 shared[name] = self._shared(request, name)
-            key, length = self.runs[name].known_user(user)
-            about: dict[str, Any] = {"asked": user, "user": key, "length": length}
+            key, _, items = self.runs[name].find_user(user)
+            about: dict[str, Any] = {"asked": user, "user": key, "length": len(items)}
             about["impression"] = impression if writes else None
             queries.append(UserQuery(**about, **shared[name]))
         for history in request.histories:
@@ -273,11 +273,11 @@ class Service:
         # No database keeps a NUL.
         if self._test is None or request.run or "\0" in str(user) or not self._all_know(user):
             return None
-        return self._test.impression(self.runs["main"].known_user(user)[0])
+        return self._test.impression(self.runs["main"].find_user(user)[0])
 
     def _all_know(self, user: int | str) -> bool:
         """Whether every served run was trained with this user."""
-        return all(len(run.model.users.split_known([user])[0]) for run in self.runs.values())
+        return all(run.find_user(user)[1] is not None for run in self.runs.values())
 
     def rank(self, queries: Sequence[UserQuery]) -> list[bytes | LeporidError]:
         """One result per query, in order; an error for a query with an unknown id.
@@ -338,7 +338,7 @@ class Service:
                 raise s.RequestError("a user id must not contain NUL: no database would keep it")
             item = run.model.items.external(run.model.items.index(event.item))
             when = now if event.time is None else event.time
-            events.append(Event(run.known_user(event.user)[0], str(item), when))
+            events.append(Event(run.find_user(event.user)[0], str(item), when))
         if self.store is None:
             raise s.RequestError("this server keeps no events: start it with --store FILE")
         [stored] = await self._writing.submit([events], client)
@@ -369,11 +369,11 @@ class Service:
     async def user(self, name: str) -> dict[str, Any]:
         """The answer of GET /users/{id}."""
         run = self.runs["main"]
-        key, stored = run.known_user(name)[0], list[str]()
+        key, stored = run.find_user(name)[0], list[str]()
         if self.store is not None:
             last = self.limits.history_length
             stored = (await asyncio.to_thread(self.store.items_of, [key], last)).get(key, [])
-        index, before = run.user_items(name, bool(stored))
+        _, index, before = run.find_user(name, required=not stored)
         recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
         return {
             "id": name if index is None else run.model.users.external(index),

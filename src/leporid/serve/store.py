@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -257,18 +256,16 @@ def merged_log(
         )
     if log is not None and log.weight is not None:
         raise DataError("the log has weights, and events have none: read it without them")
+    kinds = {"user_id": pa.string(), "item_id": pa.string(), "timestamp": pa.int64()}
+    table = pa.table(dict(zip(kinds, zip(*events, strict=True), strict=True)), pa.schema(kinds))
+    if log is not None:
+        table = pa.concat_tables([log.to_table().cast(table.schema), table])
     sides: list[Any] = []
-    for side, kind in enumerate(("user", "item")):
-        texts = pa.array([event[side] for event in events], pa.string())
-        if log is not None:
-            ids, index = (log.users, log.user) if side == 0 else (log.items, log.item)
-            texts = pa.concat_arrays([ids.ids.take(pa.array(index)).cast(pa.string()), texts])
+    for kind in ("user", "item"):
+        texts = table[f"{kind}_id"].combine_chunks()
         whole = pc.all(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$")).as_py()
         values = texts.cast(pa.int64()) if whole else texts
         known = IdMap.from_values(values, kind)
         sides += [known, known.encode(values)]
-    time = np.asarray([event.time for event in events], np.int64)
-    if log is not None and log.time is not None:
-        time = np.concatenate([log.time, time])
-    users, user, items, item = sides
+    (users, user, items, item), time = sides, table["timestamp"].to_numpy()
     return Interactions.from_arrays(user, item, time, users, items, duplicates=duplicates)
