@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation import Comparison, MetricTable, compare, compare_all, evaluate, holm
+from leporid.evaluation import (
+    Comparison,
+    MetricTable,
+    compare,
+    compare_all,
+    compare_groups,
+    evaluate,
+    holm,
+)
 from tests.evaluation.helpers import random_split
 
 Values = NDArray[np.float64]
@@ -220,3 +228,25 @@ def test_refuses() -> None:
         compare_all(runs, "Coverage@10")
     with pytest.raises(ConfigError, match="strata"):
         compare(np.ones(3), np.ones(3), "m", stratum="tail-users")
+
+
+def test_groups_of_different_users_are_compared_by_welch() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(0.5, 1, 40), rng.normal(0, 3, 25)
+    found = compare_groups(a, b, "hits", name_a="new", name_b="old")
+    variances = np.var(a, ddof=1) / 40, np.var(b, ddof=1) / 25
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / 39 + variances[1] ** 2 / 24)
+    margin = stats.t.ppf(0.975, freedom) * np.sqrt(sum(variances))
+    difference = a.mean() - b.mean()
+    assert [found.low, found.high] == pytest.approx([difference - margin, difference + margin])
+    p_value = 2 * stats.t.sf(abs(difference) / np.sqrt(sum(variances)), freedom)
+    assert found.p_value == pytest.approx(p_value)
+    assert found.n_users == 65
+    assert (found.low > 0 or found.high < 0) == (found.outcome != "level")
+
+
+def test_one_user_or_no_variance_says_nothing_of_groups() -> None:
+    for a, b in (([1.0], [0.0, 1.0]), ([1.0, 1.0], [0.0, 0.0])):
+        found = compare_groups(np.array(a), np.array(b), "hits")
+        assert found.outcome == "level"
+        assert json.loads(json.dumps(found.to_dict()))["low"] == found.difference

@@ -52,7 +52,13 @@ def from_schema(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchSt
 def app(run_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     store = tmp_path_factory.mktemp("store") / "events.db"
     return create_app(
-        run_dir, compare=run_dir, store=store, token="t", admin_token="a", public_reading=True
+        run_dir,
+        compare=run_dir.parent / "toppop",
+        share=0.5,
+        store=store,
+        token="t",
+        admin_token="a",
+        public_reading=True,
     )
 
 

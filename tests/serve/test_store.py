@@ -49,7 +49,7 @@ def _forget(url: str) -> None:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as link:
-        link.execute("DROP TABLE IF EXISTS events")
+        link.execute("DROP TABLE IF EXISTS events, impressions")
 
 
 def test_events_come_back_in_order_and_the_last_of_a_user_in_time(where: str) -> None:

@@ -252,6 +252,7 @@ class _Service:
     host: Annotated[str, "Address to listen on."] = "127.0.0.1"
     port: Annotated[int, "Port to listen on; 0 takes a free one."] = 8000
     store: Annotated[str | None, "SQLite file or postgresql:// URL for new events [none]."] = None
+    share: Annotated[float | None, "Of users that --compare answers; lists go to --store."] = None
     token: Annotated[str | None, "What a client must send [the variable LEPORID_TOKEN]."] = None
     public_reading: Annotated[bool, "Reading needs no token."] = False
     include_seen: Annotated[bool | None, "Also items the user already has [as trained]."] = None

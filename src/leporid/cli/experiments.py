@@ -112,20 +112,31 @@ def run(
 
 
 def compare(
-    runs: Annotated[list[Path], Argument(help="Folders of `leporid train`, or record files.")],
+    runs: Annotated[
+        list[Path] | None, Argument(help="Folders of `leporid train`, or record files.")
+    ] = None,
     metrics: Annotated[str, "Metrics to show and test, separated by commas."] = "NDCG@10,HR@10",
     against: Annotated[str | None, "Test all others against this run [every pair]."] = None,
     report: Annotated[Path | None, "Also write a page, such as compare.html."] = None,
+    live: Annotated[str | None, "Instead of runs: the store of `leporid serve --share`."] = None,
+    days: Annotated[int, "--live: an event is a hit of lists shown up to so long before."] = 7,
     json_output: Json = False,
 ) -> None:
     """Metrics of several runs side by side, and whether they differ by more than chance.
 
     Intervals are 95% t intervals over users. Runs are paired by user; p-values are two-sided and
     Holm-adjusted over all rows. Runs on different data are refused.
+
+    With --live: hits per list of two runs that were served side by side, by Welch's t-test.
     """
     from leporid.experiments import compare_runs, paired_tests, read_run, write_comparison
 
-    if len(runs) < 2:
+    if live is not None:
+        if runs:
+            raise ConfigError("--live compares the runs in its store: leave out the folders")
+        _compare_live(live, days, json_output)
+        return
+    if runs is None or len(runs) < 2:
         raise ConfigError("a comparison needs at least two runs")
     read = [read_run(path) for path in runs]
     names = parse_list(metrics)
@@ -160,6 +171,23 @@ def compare(
     if report is not None:
         write_comparison(report, rows, tests, tables)
         print_files([report])
+
+
+def _compare_live(store: str, days: int, json_output: bool) -> None:
+    from leporid.serve import compare_live
+
+    if days < 1:
+        raise ConfigError(f"--days must be at least 1, not {days}")
+    report: list[dict[str, Any]] = []
+    parts: list[str | tuple[str, Any]] = []
+    for result in compare_live(store, days):
+        rows, left_out = result.rows(), result.left_out
+        parts += [(f"lists with events within {days} days", rows), result.sentence()]
+        if left_out:
+            parts.append(f"{left_out:,} users were shown lists of both and are left out")
+        needed = {"users_needed": result.users_needed, "left_out": left_out}
+        report.append({"runs": rows, "difference": result.comparison.to_dict(), **needed})
+    show(json_output, report, *parts)
 
 
 def evaluate(

@@ -2,6 +2,7 @@ from .comparison import Comparison as Comparison
 from .comparison import Side as Side
 from .comparison import compare as compare
 from .comparison import compare_all as compare_all
+from .comparison import compare_groups as compare_groups
 from .comparison import holm as holm
 from .evaluator import Recommendations as Recommendations
 from .evaluator import evaluate as evaluate

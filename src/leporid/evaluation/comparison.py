@@ -1,5 +1,6 @@
 """Is one result better than another? `compare` two, `compare_all` of several, `holm` for a family.
 
+`compare_groups` compares results on different users.
 Everything that says above, level or below says it with the `Comparison` made here.
 """
 
@@ -29,7 +30,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Result a minus result b under one metric, on the same users."""
+    """Result a minus result b under one metric, on the same users or on two groups of users."""
 
     metric: str
     name_a: str
@@ -118,20 +119,39 @@ def compare(
     x, y = (
         np.stack([_values(runs[seed], metric, stratum) for seed in sorted(runs)]) for runs in sides
     )
-    difference = float(x.mean() - y.mean())
-    margin, p_value = _test(x, y, paired=sides[0].keys() == sides[1].keys())
+    tested = _test(x, y, paired=sides[0].keys() == sides[1].keys())
+    sizes: dict[str, Any] = {"n_users": x.shape[1], "n_seeds": (len(x), len(y))}
+    return _comparison(x, y, *tested, metric=metric, name_a=name_a, name_b=name_b, **sizes)
+
+
+def compare_groups(
+    a: Values, b: Values, metric: str, *, name_a: str = "a", name_b: str = "b"
+) -> Comparison:
+    """Compare the values float64[m] and float64[n] of two groups of users by Welch's t-test.
+
+    With fewer than two users in a group, or where nothing varies, the p-value is 1.
+    """
+    margin, p_value = 0.0, 1.0
+    if min(len(a), len(b)) > 1 and a.var() + b.var() > 0:
+        test = scipy.stats.ttest_ind(a, b, equal_var=False)
+        low, high = test.confidence_interval(_LEVEL)
+        margin, p_value = float(high - low) / 2, float(test.pvalue)
+    sizes: dict[str, Any] = {"n_users": len(a) + len(b), "n_seeds": (1, 1)}
+    names = {"metric": metric, "name_a": name_a, "name_b": name_b}
+    return _comparison(a, b, margin, p_value, **names, **sizes)
+
+
+def _comparison(a: Values, b: Values, margin: float, p_value: float, **about: Any) -> Comparison:
+    mean_a, mean_b = float(a.mean()), float(b.mean())
+    difference = float(a.mean() - b.mean())
     return Comparison(
-        metric=metric,
-        name_a=name_a,
-        name_b=name_b,
-        mean_a=float(x.mean()),
-        mean_b=float(y.mean()),
+        mean_a=mean_a,
+        mean_b=mean_b,
         difference=difference,
         low=difference - margin,
         high=difference + margin,
         p_value=p_value,
-        n_users=x.shape[1],
-        n_seeds=(len(x), len(y)),
+        **about,
     )
 
 

@@ -93,6 +93,14 @@ class Access:
                 text = "the bearer token is missing or wrong"
                 raise HTTPException(401, text, {"WWW-Authenticate": "Bearer"})
 
+    def may_write(self, scope: Mapping[str, Any]) -> bool:
+        """Whether `check` lets this request write events."""
+        try:
+            self.check(scope, TOKEN)
+        except HTTPException:
+            return False
+        return True
+
     def _check_local(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
         """Without a token: for this machine, but not for a page of another site in its browser."""
         if not is_loopback((scope.get("client") or ("",))[0]):

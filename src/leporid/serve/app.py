@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterable
-from functools import partial
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from importlib import resources
 from pathlib import Path as FilePath
 from typing import Annotated, Any
@@ -19,13 +19,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from leporid._version import __version__
-from leporid.errors import LeporidError, UnknownIdError
+from leporid.errors import ConfigError, LeporidError, UnknownIdError
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
+from leporid.serve.ab_test import ABTest
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
 from leporid.serve.middleware import Guard, LogRateLimit, RequestLog, client_of
-from leporid.serve.service import RequestError, Service
+from leporid.serve.service import Service
 from leporid.serve.store import StoreError, open_store
 
 _LOG = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ def create_app(
     items: str | FilePath | None = None,
     compare: str | FilePath | None = None,
     store: str | FilePath | None = None,
+    share: float | None = None,
     token: str | None = None,
     admin_token: str | None = None,
     public_reading: bool = False,
@@ -61,6 +63,7 @@ def create_app(
     include_seen: bool | None = None,
     allowed_hosts: Iterable[str] | None = None,
     local: bool = False,
+    clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """The application that serves a run.
 
@@ -70,6 +73,8 @@ def create_app(
     items : file or data set with titles; an items.parquet beside the run is found by itself.
     compare : a second run, for the page and for `"run": "compare"`.
     store : SQLite file or postgresql:// URL for new events; without one none are kept.
+    share : of the users that get `compare` where a request names no run; between 0 and 1. What
+        those users and the others are shown is then kept in the store.
     token : for everything but GET /health; None reads LEPORID_TOKEN. Where that is not set either,
         everyone may read and nobody may write.
     admin_token : for POST /reload; None reads LEPORID_ADMIN_TOKEN.
@@ -80,11 +85,18 @@ def create_app(
     allowed_hosts : names that a Host header may have besides the address of the connection, so
         that no page of another site can read the answers; None allows all.
     local : no other machine reaches the server, so without tokens this one may write and reload.
+    clock : seconds since 1970, for events without a time and for impressions.
     """
     access = Access(token, admin_token, public_reading=public_reading, local=local, origins=cors)
+    if share is not None and (compare is None or store is None or not access.writable):
+        raise ConfigError(
+            "--share needs --compare RUN2, --store FILE, and LEPORID_TOKEN where the server "
+            "does not listen on loopback"
+        )
+    test = ABTest(run_dir, compare, share, clock) if share is not None and compare else None
     events = open_store(store) if store is not None else None
     options: Any = {"items": items, "compare": compare, "include_seen": include_seen}
-    service = Service(run_dir, store=events, limits=limits, **options)
+    service = Service(run_dir, store=events, limits=limits, test=test, clock=clock, **options)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -102,7 +114,21 @@ def create_app(
     )
     app.state.service, app.state.access = service, access
     hosts = None if allowed_hosts is None else {host.lower() for host in allowed_hosts}
-    # The last one added is the outermost.
+    _add_middleware(app, service, access, hosts)
+    _add_failures(app)
+    _add_reading(app, service, access)
+    _add_writing(app, service, access)
+    _add_page(app)
+    _describe_tokens(app, access)
+    for route in app.routes:  # not in the document, which names each operation once
+        methods = getattr(route, "methods", None) or set()
+        if "GET" in methods:
+            methods.add("HEAD")
+    return app
+
+
+def _add_middleware(app: FastAPI, service: Service, access: Access, hosts: set[str] | None) -> None:
+    """The last one added is the outermost."""
     app.add_middleware(
         Guard, limits=service.limits, access=access, hosts=hosts, budget=service.budget
     )
@@ -115,22 +141,10 @@ def create_app(
             expose_headers=["Retry-After", "X-Request-ID"],
         )
 
-    pictures = partial(_hosts_of_pictures, service)
+    def pictures() -> str:
+        return " ".join(run.picture_hosts for run in service.runs.values())
+
     app.add_middleware(RequestLog, metrics=service.metrics, hosts=pictures)
-    _add_failures(app)
-    _add_reading(app, service, writable=access.writable and store is not None)
-    _add_writing(app, service, access)
-    _add_page(app)
-    _describe_tokens(app, access)
-    for route in app.routes:  # not in the document, which names each operation once
-        methods = getattr(route, "methods", None) or set()
-        if "GET" in methods:
-            methods.add("HEAD")
-    return app
-
-
-def _hosts_of_pictures(service: Service) -> str:
-    return " ".join(run.picture_hosts for run in service.runs.values())
 
 
 def _describe_tokens(app: FastAPI, access: Access) -> None:
@@ -143,11 +157,11 @@ def _describe_tokens(app: FastAPI, access: Access) -> None:
                 operation["security"] = [{"bearer": []}]
 
 
-def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
+def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
     @app.get("/health", response_model=s.Health)
     async def health() -> dict[str, Any]:
         """Whether the server answers, and which runs it serves."""
-        runs = service.run_infos()
+        runs, writable = service.run_infos(), access.writable and service.store is not None
         return {"status": "ok", "version": __version__, "writable": writable, "runs": runs}
 
     @app.post("/recommend", response_model=s.RecommendAnswer)
@@ -155,13 +169,14 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         """The best items for known users, or for histories of new users."""
         # Made from our own values: checking each of them again would cost more than scoring.
         # After the body, the next message is that the client has hung up.
-        answer = await service.recommend(request, client_of(http.scope), http.receive)
+        client, writes = client_of(http.scope), access.may_write(http.scope)
+        answer = await service.recommend(request, client, http.receive, writes=writes)
         return Response(answer, media_type="application/json")
 
     @app.get("/similar/{item}", response_model=s.SimilarAnswer)
     async def similar(item: _Id, n: _Count = 10, run: _Run = "main") -> Response:
         """The nearest neighbours of an item on the item graph."""
-        service.bound("n", n, service.limits.n)
+        s.bound("n", n, service.limits.n)
         served = service.run(run)
         index = served.model.items.index(item)
         near = [{**served.item(i), "similarity": w} for i, w in served.neighbours.similar(index, n)]
@@ -182,7 +197,7 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         http: Request, query: _Words = "", n: _Count = 20, run: _Run = "main"
     ) -> Response:
         """Items by title, the most popular first; all words must occur."""
-        service.bound("n", n, service.limits.n)
+        s.bound("n", n, service.limits.n)
         served = service.run(run)
         found = await service.search(served, query, n, client_of(http.scope))
         return JSONResponse({"items": [served.item(i) for i in found]})
@@ -232,7 +247,7 @@ def _add_failures(app: FastAPI) -> None:
                 first = next((e for e in errors if e["type"] in _TEXT_ERRORS), errors[0])
                 status = 400 if first["type"] == "json_invalid" else 422
                 text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            case UnknownIdError() | RequestError() | HistoryUnsupportedError():
+            case UnknownIdError() | s.RequestError() | HistoryUnsupportedError():
                 status, text = 422, str(error)
             case OverloadedError():
                 status, text, headers = error.status, str(error), {"Retry-After": "1"}
@@ -243,9 +258,7 @@ def _add_failures(app: FastAPI) -> None:
             case HungUpError():
                 status, text = 499, str(error)
             case _:
-                # The message may name a path on the server's disk: it goes to the log only.
-                status, text = 500, "the server could not answer; its log says why"
-                _LOG.error("request %s failed: %s", http.state.request_id, error, exc_info=error)
+                raise error  # `RequestLog` answers
         # A lone surrogate in an id cannot be encoded as UTF-8.
         text = text.encode("utf-8", "backslashreplace").decode()
         return JSONResponse({"error": text}, status, headers)

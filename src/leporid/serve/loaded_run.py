@@ -75,15 +75,20 @@ class LoadedRun:
         """Indices of stored item ids; items the model does not know are left out."""
         return self.model.items.split_known(ids)[0]  # a later training may know the others
 
-    def user_items(self, user: str, has_events: bool) -> tuple[int | None, NDArray[np.int32]]:
-        """Index and items of a user of the fit; None and no items for one who only has events."""
+    def find_user(
+        self, user: int | str, *, required: bool = False
+    ) -> tuple[str, int | None, NDArray[np.int32]]:
+        """A user's id as the store spells it ('042' is not 42, 42 is '42'), index and items.
+
+        None and no items for a user who was not in the fit; an error where that is `required`.
+        """
         try:
             index = self.model.users.index(user)
         except UnknownIdError:
-            if not has_events:
+            if required:
                 raise
-            return None, np.empty(0, np.int32)
-        return index, self.model.known.sequences().of(index)
+            return str(user), None, np.empty(0, np.int32)
+        return str(self.model.users.external(index)), index, self.model.known.sequences().of(index)
 
     def search(self, query: str, n: int) -> list[int]:
         """Items whose title has every word of the query; titles that begin with it come first."""

@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from traceback import extract_tb
 
 import psutil
@@ -70,6 +71,10 @@ class Metrics:
             "leporid_request_seconds", "Time to answer.", ["path"], buckets=_BUCKETS, registry=own
         )
         self.events = Counter("leporid_events", "Events kept.", registry=own)
+        self.impressions = Counter("leporid_impressions", "Impressions kept.", registry=own)
+        self.lost_impressions = Counter(
+            "leporid_lost_impressions", "Impressions that the store refused.", registry=own
+        )
         self.reloads = Counter("leporid_reloads", "Runs loaded again.", registry=own)
         self.connections = Gauge("leporid_connections", "Open connections.", registry=own)
         self.refused = Counter(
@@ -91,22 +96,24 @@ class Metrics:
         return generate_latest(self._registry)
 
 
+@dataclass
 class RequestLog:
     """Names, counts and times every request, and puts safe headers on its answer."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, hosts: Callable[[], str]) -> None:
-        self._app, self._metrics, self._hosts = app, metrics, hosts
+    app: ASGIApp
+    metrics: Metrics
+    hosts: Callable[[], str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         began = time.perf_counter()
         status = 0
         sent = dict(scope["headers"]).get(b"x-request-id", b"")
         identity = sent.decode() if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = identity
-        policy = (b"content-security-policy", POLICY.format(self._hosts()).encode())
+        policy = (b"content-security-policy", POLICY.format(self.hosts()).encode())
         headers = [*_HEADERS, policy, (b"x-request-id", identity.encode())]
 
         async def counted(message: Message) -> None:
@@ -117,7 +124,7 @@ class RequestLog:
             await send(message)
 
         try:
-            await self._app(scope, receive, counted)
+            await self.app(scope, receive, counted)
         except Exception as error:
             # Not raised: uvicorn would log a traceback per request.
             _LOG.error("request %s failed", identity, exc_info=error)
@@ -128,9 +135,10 @@ class RequestLog:
             # All unknown paths and methods share one label, so there are few labels.
             path = getattr(scope.get("route"), "path", "other")
             method = "other" if path == "other" or status == 405 else scope["method"]
-            self._metrics.request(path, method, status or 500, time.perf_counter() - began)
+            self.metrics.request(path, method, status or 500, time.perf_counter() - began)
 
 
+@dataclass
 class Guard:
     """Lets in who may read, and reads a bounded body in bounded time, which the budget pays for.
 
@@ -138,21 +146,15 @@ class Guard:
     connection came to; None lets every name pass.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        limits: ServeLimits,
-        access: Access,
-        hosts: Collection[str] | None,
-        budget: Budget,
-    ) -> None:
-        self._app, self._limits, self._access, self._hosts = app, limits, access, hosts
-        self._budget = budget
+    app: ASGIApp
+    limits: ServeLimits
+    access: Access
+    hosts: Collection[str] | None
+    budget: Budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
         try:
@@ -162,17 +164,17 @@ class Guard:
         if isinstance(body, JSONResponse):
             await body(scope, receive, send)
         else:
-            await self._app(scope, _replayed(body, receive), send)
+            await self.app(scope, _replayed(body, receive), send)
 
     def _refused(self, scope: Scope, headers: dict[bytes, bytes]) -> JSONResponse | None:
         """The answer to a request without a token, or for another host."""
-        if self._hosts is not None:
+        if self.hosts is not None:
             host = _host(headers.get(b"host", b"").decode("latin-1"))
-            if host not in self._hosts and host != (scope.get("server") or ("",))[0]:
+            if host not in self.hosts and host != (scope.get("server") or ("",))[0]:
                 text = f"this server is not called {host!r}: start it with --allowed-hosts {host}"
                 return refusal(400, text)
         # A balancer asks for the health of a server, and has no token.
-        if is_health(scope) or self._access.may_read(headers.get(b"authorization", b"")):
+        if is_health(scope) or self.access.may_read(headers.get(b"authorization", b"")):
             return None
         # A browser asks its user for a name and a password then.
         challenge = {"www-authenticate": 'Bearer, Basic realm="leporid: the token as password"'}
@@ -182,7 +184,7 @@ class Guard:
         self, scope: Scope, headers: dict[bytes, bytes], receive: Receive
     ) -> bytes | JSONResponse:
         """The whole body, or what is answered where there is something wrong with it."""
-        most, client = self._limits.body_bytes, client_of(scope)
+        most, client = self.limits.body_bytes, client_of(scope)
         too_long = 413, f"the body is larger than {most} bytes: send fewer at once"
         length = headers.get(b"content-length", b"")
         announced = int(length[:20]) if length.isdigit() else 0
@@ -190,10 +192,10 @@ class Guard:
             return refusal(*too_long)
         free = is_health(scope)
         if not free:
-            self._budget.charge(client, 1 + announced // _BYTES)
+            self.budget.charge(client, 1 + announced // _BYTES)
         parts, size, more = [], 0, True
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
+            async with asyncio.timeout(self.limits.body_seconds):
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
@@ -207,7 +209,7 @@ class Guard:
         except TimeoutError:
             return refusal(408, "the body did not come in time: send it at once")
         if size > announced and not free:  # in chunks
-            self._budget.charge(client, size // _BYTES)
+            self.budget.charge(client, size // _BYTES)
         return b"".join(parts)
 
 

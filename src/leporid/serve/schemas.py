@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from leporid._deprecated import renamed_keys
 from leporid.config import Config, setting
+from leporid.errors import LeporidError
 
 ID_LENGTH = 256
 """Characters of an id."""
@@ -80,6 +81,16 @@ class ServeLimits(Config):
         return super().from_dict(renamed_keys(values, {"people": "users"}))
 
 
+class RequestError(LeporidError):
+    """The request is readable, but asks for too much or for nothing."""
+
+
+def bound(what: str, value: int, limit: int) -> None:
+    """Refuse what is too much."""
+    if value > limit:
+        raise RequestError(f"{what}: {value} is more than this server allows ({limit})")
+
+
 class _In(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -109,7 +120,22 @@ class RecommendRequest(_In):
         False, description="Leave out what the other served run knows of a user, too."
     )
     explain: StrictBool = Field(False, description="Name the items of the history nearest to it.")
-    run: RunName = Field("main", description="Which of the two served runs.")
+    run: RunName | None = Field(None, description="Which served run [main, or as --share divides].")
+
+    def check(self, limits: ServeLimits) -> None:
+        """Refuse a request for nothing, or for too much."""
+        asked = len(self.users) + len(self.histories)
+        if asked == 0:
+            raise RequestError("give at least one user or one history")
+        bound("users and histories", asked, limits.users)
+        bound("n", self.n, limits.n)
+        named = len(self.exclude) + len(self.candidates or ())
+        for number, history in enumerate(self.histories):
+            if not history:
+                raise RequestError(f"history {number} is empty: give at least one item id")
+            bound(f"items in history {number}", len(history), limits.history_length)
+            named += len(history)
+        bound("items named in the request", named, limits.item_list)
 
 
 class EventIn(_In):
@@ -156,6 +182,7 @@ class Result(BaseModel):
     """The list of one user; shorter than n where fewer items remain."""
 
     user: int | str | None
+    run: RunName = Field(description="The run that made the list.")
     folded_in: bool = Field(description="Embedded from a history rather than known to the model.")
     new_events: int
     unknown: list[int | str] = Field(
@@ -180,7 +207,8 @@ class RunInfo(BaseModel):
 class RecommendAnswer(BaseModel):
     """One result per user: the users in order, then the histories in order."""
 
-    run: str
+    run: str = Field(description="The label of the run that answered, or of both.")
+    impressions: int = Field(description="Lists of this answer that are on disk, under --share.")
     results: list[Result]
 
 

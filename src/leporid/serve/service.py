@@ -18,10 +18,11 @@ from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.evaluation import masked_top_k
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
+from leporid.serve.ab_test import ABTest
 from leporid.serve.batching import Batcher, Budget
 from leporid.serve.loaded_run import LoadedRun, load_run, to_json
 from leporid.serve.middleware import Metrics
-from leporid.serve.store import Event, EventStore
+from leporid.serve.store import Event, EventStore, Impression
 from leporid.threads import torch_threads
 
 _SHOWN = 100
@@ -29,12 +30,8 @@ _SHOWN = 100
 _LARGE, _PAUSE_SECONDS = 2000, 0.01
 """A request that costs more waits a moment first: its client may have hung up at once."""
 _NO_ITEMS = np.empty(0, np.int32)
-Result = dict[str, Any]
-"""An entry of `results` in the answer of POST /recommend."""
-
-
-class RequestError(LeporidError):
-    """The request is readable, but asks for too much or for nothing."""
+Ranked = dict["UserQuery", bytes | LeporidError]
+"""Of each query its entry of `results` in the answer of POST /recommend."""
 
 
 @dataclass(eq=False)
@@ -43,6 +40,8 @@ class UserQuery:
 
     run: LoadedRun
     n: int
+    name: s.RunName = "main"
+    """Of the run."""
     asked: int | str | None = None
     """The user's id as it was asked for."""
     user: str | None = None
@@ -60,6 +59,8 @@ class UserQuery:
     known: int | None = None
     """The user's index, and below the number of new items, once the store has been read."""
     n_events: int = 0
+    impression: Impression | None = None
+    """Of a user in a test of two runs; its items are set with the result."""
 
     @property
     def cost(self) -> int:
@@ -80,11 +81,11 @@ class UserQuery:
             return
         repeats = self.run.model.fitting.include_seen
         events = self.run.known_items(stored if repeats else list(dict.fromkeys(stored)))
-        self.known, before = self.run.user_items(self.user, len(events) > 0)
+        _, self.known, before = self.run.find_user(self.user, required=len(events) == 0)
         events = events[~np.isin(events, before)]
         self.history, self.n_events = np.concatenate([before, events]), len(events)
         for other in self.others:
-            own = [other.ids[index] for index in other.user_items(self.user, True)[1]]
+            own = [other.ids[index] for index in other.find_user(self.user)[2]]
             self.excluded = np.concatenate([self.excluded, self.run.known_items(own)])
 
     def hidden(self) -> NDArray[np.int32]:
@@ -99,11 +100,13 @@ class UserQuery:
 
     def result(
         self, items: NDArray[np.int32], scores: NDArray[np.float32], folded_in: bool
-    ) -> Result:
-        """The entry of the answer from a ranked list, int32[n] with -1 as padding."""
+    ) -> bytes:
+        """The JSON of a ranked list, int32[n] with -1 as padding; made off the event loop."""
         run, chosen = self.run, items[items >= 0][: self.n]
         pairs = zip(chosen.tolist(), scores[: len(chosen)].tolist(), strict=True)
         best = [{**run.item(index), "score": score, "because": None} for index, score in pairs]
+        if self.impression is not None:
+            self.impression = self.impression._replace(items=tuple(str(i["id"]) for i in best))
         if self.explain:
             reasons = run.neighbours.reasons_for(chosen, self.history)
             for item, because in zip(best, reasons, strict=True):
@@ -112,8 +115,9 @@ class UserQuery:
                     for i, similarity in because
                 ]
         asked = self.asked if self.known is None else run.model.users.external(self.known)
-        about = {"user": asked, "folded_in": folded_in, "new_events": self.n_events}
-        return {**about, "unknown": self.unknown, "items": best}
+        about: dict[str, Any] = {"user": asked, "run": self.name, "folded_in": folded_in}
+        about |= {"new_events": self.n_events, "unknown": self.unknown, "items": best}
+        return to_json(about)
 
 
 class Service:
@@ -128,10 +132,12 @@ class Service:
         store: EventStore | None = None,
         limits: s.ServeLimits | None = None,
         include_seen: bool | None = None,
+        test: ABTest | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.limits = limits or s.ServeLimits()
         self._include_seen = include_seen
-        self.store = store
+        self.store, self._test, self._clock = store, test, clock
         self._folders: dict[s.RunName, str | Path] = {"main": run_dir}
         if compare is not None:
             self._folders["compare"] = compare
@@ -140,13 +146,13 @@ class Service:
         self.budget = Budget(self.limits.client_rate, self.limits.client_burst)
         most = {"waiting": self.limits.waiting, "per_client": self.limits.waiting_per_client}
         self._scoring: Batcher[UserQuery, bytes] = Batcher(
-            self._answers,
+            lambda queries: self.rank(queries),
             cost=lambda query: query.cost,
             batch=self.limits.batch,
             name="scoring",
             **most,
         )
-        self._writing: Batcher[list[Event], int] = Batcher(
+        self._writing: Batcher[list[Event] | list[Impression], int] = Batcher(
             self._add, cost=len, batch=256, name="events", **most
         )
         self.after_load: Callable[[], None] = lambda: None
@@ -185,7 +191,7 @@ class Service:
     def run(self, name: s.RunName) -> LoadedRun:
         """A served run by its name."""
         if name not in self.runs:
-            raise RequestError("there is no run to compare with: start with --compare RUN2")
+            raise s.RequestError("there is no run to compare with: start with --compare RUN2")
         return self.runs[name]
 
     def run_infos(self) -> list[dict[str, Any]]:
@@ -197,24 +203,28 @@ class Service:
         request: s.RecommendRequest,
         client: str = "",
         hung_up: Callable[[], Awaitable[Any]] | None = None,
+        *,
+        writes: bool = False,
     ) -> bytes:
-        """The answer of POST /recommend; nothing is computed once `hung_up()` has returned."""
-        run = self.run(request.run)
-        self._bound_request(request)
+        """The answer of POST /recommend; nothing is computed once `hung_up()` has returned.
+
+        Under a test, impressions are kept where the client `writes`.
+        """
+        named: s.RunName = request.run or "main"
+        run = self.run(named)
+        request.check(self.limits)
         names = run.model.items
-        shared: dict[str, Any] = {
-            **{"n": request.n, "explain": request.explain},
-            "exclude_seen": run.model.hides(request.exclude_seen),
-            "candidates": None if request.candidates is None else names.indices(request.candidates),
-            "excluded": names.indices(request.exclude),
-        }
+        shared = {named: self._shared(request, named)}
         queries = []
-        served = self.runs.values() if request.exclude_seen_by_other else ()
-        others = tuple(other for other in served if other is not run)
         for user in request.users:
-            key, length = _known_user(run, user)
-            about: dict[str, Any] = {"asked": user, "user": key, "length": length}
-            queries.append(UserQuery(run, others=others, **about, **shared))
+            impression = self._impression(user, request)
+            name: Any = named if impression is None else impression.run
+            if name not in shared:
+                shared[name] = self._shared(request, name)
+            key, _, items = self.runs[name].find_user(user)
+            about: dict[str, Any] = {"asked": user, "user": key, "length": len(items)}
+            about["impression"] = impression if writes else None
+            queries.append(UserQuery(**about, **shared[name]))
         for history in request.histories:
             known, unknown = names.split_known(history)
             if len(known) == 0:
@@ -222,9 +232,9 @@ class Service:
             if not run.model.fitting.include_seen:  # each item once, in order
                 known = known[np.sort(np.unique(known, return_index=True)[1])]
             about = {"unknown": tuple(unknown), "length": len(history)}
-            queries.append(UserQuery(run, history=known, **about, **shared))
+            queries.append(UserQuery(history=known, **about, **shared[named]))
         cost = sum(query.cost for query in queries)
-        self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
+        s.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
         self.budget.charge(client, cost)
         gone = None if hung_up is None else asyncio.ensure_future(hung_up())
         try:
@@ -234,35 +244,47 @@ class Service:
         finally:
             if gone is not None:
                 gone.cancel()
-        return b'{"run":%s,"results":[%s]}' % (to_json(run.label), b",".join(rows))
+        shown, stored = [query.impression for query in queries if query.impression is not None], 0
+        if shown and self._test is not None:
+            stored = await self._test.keep(shown, client, self._writing, self.metrics)
+        label = to_json(" and ".join(dict.fromkeys(query.run.label for query in queries)))
+        return b'{"run":%s,"impressions":%d,"results":[%s]}' % (label, stored, b",".join(rows))
 
-    def _bound_request(self, request: s.RecommendRequest) -> None:
-        limits, asked = self.limits, len(request.users) + len(request.histories)
-        if asked == 0:
-            raise RequestError("give at least one user or one history")
-        self.bound("users and histories", asked, limits.users)
-        self.bound("n", request.n, limits.n)
-        named = len(request.exclude) + len(request.candidates or ())
-        for number, history in enumerate(request.histories):
-            if not history:
-                raise RequestError(f"history {number} is empty: give at least one item id")
-            self.bound(f"items in history {number}", len(history), limits.history_length)
-            named += len(history)
-        self.bound("items named in the request", named, limits.item_list)
+    def _shared(self, request: s.RecommendRequest, name: s.RunName) -> dict[str, Any]:
+        """What the queries of a request to one run have in common."""
+        run = self.runs[name]
 
-    def _answers(self, queries: list[UserQuery]) -> list[bytes | LeporidError]:
-        """JSON is made in the scoring thread, off the event loop."""
-        return [
-            ranked if isinstance(ranked, LeporidError) else to_json(ranked)
-            for ranked in self.rank(queries)
-        ]
+        def indices(ids: Sequence[int | str]) -> NDArray[np.int32]:
+            # The client did not ask for a test's other run: what that does not know is left out.
+            asked, items = name == (request.run or "main"), run.model.items
+            return items.indices(ids) if asked else items.split_known(ids)[0]
 
-    def rank(self, queries: Sequence[UserQuery]) -> list[Result | LeporidError]:
+        served = self.runs.values() if request.exclude_seen_by_other else ()
+        return {
+            **{"run": run, "name": name, "n": request.n, "explain": request.explain},
+            "others": tuple(other for other in served if other is not run),
+            "exclude_seen": run.model.hides(request.exclude_seen),
+            "candidates": None if request.candidates is None else indices(request.candidates),
+            "excluded": indices(request.exclude),
+        }
+
+    def _impression(self, user: int | str, request: s.RecommendRequest) -> Impression | None:
+        """The list of a user who takes part in a test: one whom all runs were trained with."""
+        # No database keeps a NUL.
+        if self._test is None or request.run or "\0" in str(user) or not self._all_know(user):
+            return None
+        return self._test.impression(self.runs["main"].find_user(user)[0])
+
+    def _all_know(self, user: int | str) -> bool:
+        """Whether every served run was trained with this user."""
+        return all(run.find_user(user)[1] is not None for run in self.runs.values())
+
+    def rank(self, queries: Sequence[UserQuery]) -> list[bytes | LeporidError]:
         """One result per query, in order; an error for a query with an unknown id.
 
         Queries of the same run are scored together. Runs in the scoring thread.
         """
-        answers: dict[UserQuery, Result | LeporidError] = {}
+        answers: Ranked = {}
         users = list({query.user for query in queries if query.user is not None})
         last = self.limits.history_length
         new = self.store.items_of(users, last) if self.store is not None and users else {}
@@ -285,9 +307,7 @@ class Service:
                     answers |= self._group(run, known, False) if known else {}
         return [answers[query] for query in queries]
 
-    def _group(
-        self, run: LoadedRun, queries: list[UserQuery], folds_in: bool
-    ) -> dict[UserQuery, Result]:
+    def _group(self, run: LoadedRun, queries: list[UserQuery], folds_in: bool) -> Ranked:
         hidden = Sequences.from_rows([query.hidden() for query in queries])
         # The newest part of a long history says most, and bounds the work.
         last = self.limits.history_length
@@ -308,28 +328,30 @@ class Service:
 
     async def store_events(self, request: s.EventsRequest, client: str = "") -> int:
         """Keep events; when this returns they are on disk."""
-        run, now = self.runs["main"], int(time.time())
-        self.bound("events", len(request.events), self.limits.events)
+        run, now = self.runs["main"], int(self._clock())
+        s.bound("events", len(request.events), self.limits.events)
         events = []
         for event in request.events:
             if not 0 < len(str(event.user)) <= s.ID_LENGTH:
-                raise RequestError(f"a user id has 1 to {s.ID_LENGTH} characters")
+                raise s.RequestError(f"a user id has 1 to {s.ID_LENGTH} characters")
             if "\0" in str(event.user):
-                raise RequestError("a user id must not contain NUL: no database would keep it")
+                raise s.RequestError("a user id must not contain NUL: no database would keep it")
             item = run.model.items.external(run.model.items.index(event.item))
             when = now if event.time is None else event.time
-            events.append(Event(_known_user(run, event.user)[0], str(item), when))
+            events.append(Event(run.find_user(event.user)[0], str(item), when))
         if self.store is None:
-            raise RequestError("this server keeps no events: start it with --store FILE")
+            raise s.RequestError("this server keeps no events: start it with --store FILE")
         [stored] = await self._writing.submit([events], client)
         self.metrics.events.inc(stored)
         return stored
 
-    def _add(self, requests: list[list[Event]]) -> list[int | LeporidError]:
+    def _add(self, requests: list[list[Event] | list[Impression]]) -> list[int | LeporidError]:
         """Several requests in one transaction: they share the wait for the disk."""
         assert self.store is not None
-        self.store.add([event for events in requests for event in events])
-        return [len(events) for events in requests]
+        rows = [row for request in requests for row in request]
+        events = [row for row in rows if isinstance(row, Event)]
+        self.store.add(events, [row for row in rows if isinstance(row, Impression)])
+        return [len(request) for request in requests]
 
     async def search(self, run: LoadedRun, query: str, n: int, client: str) -> list[int]:
         """The answer of GET /items; each word is looked for in every title."""
@@ -342,18 +364,16 @@ class Service:
         able = np.flatnonzero(np.diff(model.known.sequences().indptr))
         drawn = np.random.default_rng(number).choice(able, 20)
         names = [str(model.users.external(int(index))) for index in drawn]
-        users = [run.model.users for run in self.runs.values()]
-        common = (n for n in names if all(len(known.split_known([n])[0]) for known in users))
-        return next(common, names[0])
+        return next(filter(self._all_know, names), names[0])
 
     async def user(self, name: str) -> dict[str, Any]:
         """The answer of GET /users/{id}."""
         run = self.runs["main"]
-        key, stored = _known_user(run, name)[0], list[str]()
+        key, stored = run.find_user(name)[0], list[str]()
         if self.store is not None:
             last = self.limits.history_length
             stored = (await asyncio.to_thread(self.store.items_of, [key], last)).get(key, [])
-        index, before = run.user_items(name, bool(stored))
+        _, index, before = run.find_user(name, required=not stored)
         recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
         return {
             "id": name if index is None else run.model.users.external(index),
@@ -362,11 +382,6 @@ class Service:
             "new_events": len(stored),
             "recent": [run.item(i) for i in recent],
         }
-
-    def bound(self, what: str, value: int, limit: int) -> None:
-        """Refuse what is too much."""
-        if value > limit:
-            raise RequestError(f"{what}: {value} is more than this server allows ({limit})")
 
     def close(self) -> None:
         """Finish, and let go of the store."""
@@ -381,12 +396,3 @@ def _first_query(run: LoadedRun) -> UserQuery:
     if len(run.model.users) == 0 or len(run.model.items) == 0:
         raise DataError(f"the model of {run.path} has no users or no items: nothing to serve")
     return UserQuery(run, n=1, user=str(run.model.users.external(0)))
-
-
-def _known_user(run: LoadedRun, user: int | str) -> tuple[str, int]:
-    """A user's id as the store spells it ('042' is not 42, 42 is '42'), and the items known."""
-    try:
-        index = run.model.users.index(user)
-    except UnknownIdError:
-        return str(user), 0
-    return str(run.model.users.external(index)), len(run.model.known.sequences().of(index))

@@ -1,9 +1,10 @@
-"""New interactions, kept durably: an event that was answered with 200 survives a kill."""
+"""New interactions and shown lists, kept durably: what was answered as stored survives a kill."""
 
 from __future__ import annotations
 
 import abc
 import contextlib
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,21 +12,26 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leporid.data import Duplicates, IdMap, Interactions
 from leporid.errors import DataError, import_extra
 
-_TABLE = (
+_TABLES = (
     "CREATE TABLE IF NOT EXISTS events (id {key} PRIMARY KEY, "
-    '"user" TEXT NOT NULL, item TEXT NOT NULL, time BIGINT NOT NULL)'
+    '"user" TEXT NOT NULL, item TEXT NOT NULL, time BIGINT NOT NULL)',
+    "CREATE TABLE IF NOT EXISTS impressions (id {key} PRIMARY KEY, main TEXT NOT NULL, compare "
+    'TEXT NOT NULL, run TEXT NOT NULL, "user" TEXT NOT NULL, items TEXT NOT NULL, '
+    "time BIGINT NOT NULL)",
 )
 _INDEX = 'CREATE INDEX IF NOT EXISTS events_user ON events ("user", time, id)'
 _INSERT = 'INSERT INTO events ("user", item, time) VALUES ({mark}, {mark}, {mark})'
 _LAST = 'SELECT item FROM events WHERE "user" = {mark} ORDER BY time DESC, id DESC LIMIT {mark}'
 _ALL = 'SELECT "user", item, time FROM events ORDER BY id'
+_SHOWN = 'main, compare, run, "user", items, time'
+_INSERT_SHOWN = f"INSERT INTO impressions ({_SHOWN}) VALUES ({', '.join(['{mark}'] * 6)})"
+_ALL_SHOWN = f"SELECT {_SHOWN} FROM impressions ORDER BY id"
 
 
 class StoreError(DataError):
@@ -41,6 +47,20 @@ class Event(NamedTuple):
     """Seconds since 1970."""
 
 
+class Impression(NamedTuple):
+    """One list that a user was shown while two runs were served side by side."""
+
+    main: str
+    compare: str
+    """Folders of the two runs."""
+    run: str
+    """'main' or 'compare': which of them made the list."""
+    user: str
+    items: tuple[str, ...]
+    time: int
+    """Seconds since 1970."""
+
+
 def open_store(where: str | Path) -> EventStore:
     """A SQLite file, or PostgreSQL where `where` begins with postgresql://."""
     text = str(where).strip()
@@ -51,8 +71,15 @@ def open_store(where: str | Path) -> EventStore:
     return SqliteStore(where)
 
 
+def existing_store(where: str | Path) -> EventStore:
+    """`open_store`, but a file that is not there is an error."""
+    if "://" not in str(where) and not Path(where).is_file():
+        raise DataError(f"no such store: {where}")
+    return open_store(where)
+
+
 class EventStore(abc.ABC):
-    """A table of events. `add` and `items_of` run in two different threads."""
+    """Events and impressions. `add` and `items_of` run in two different threads."""
 
     mark: str  # stands for a value in a statement
     name: str  # what errors call the store
@@ -71,10 +98,13 @@ class EventStore(abc.ABC):
         """All or nothing."""
         return link.transaction()  # type: ignore[no-any-return]
 
-    def add(self, events: Sequence[Event]) -> None:
-        """Keep events; they are on disk when this returns, all of them or none."""
+    def add(self, events: Sequence[Event], impressions: Sequence[Impression] = ()) -> None:
+        """Keep them; they are on disk when this returns, all of them or none."""
+        shown = [row._replace(items=json.dumps(row.items)) for row in impressions]  # type: ignore[arg-type]
         with self._link("write") as link, self._transaction(link):
-            link.cursor().executemany(_INSERT.format(mark=self.mark), list(events))
+            for statement, rows in ((_INSERT, list(events)), (_INSERT_SHOWN, shown)):
+                if rows:
+                    link.cursor().executemany(statement.format(mark=self.mark), rows)
 
     def items_of(self, users: Sequence[str], last: int) -> dict[str, list[str]]:
         """The `last` items of each user that has any, in order of time."""
@@ -91,6 +121,21 @@ class EventStore(abc.ABC):
         """Everything, in the order it was added."""
         with self._driver_errors(), contextlib.closing(self._open()) as link:
             yield from (self._sound(*row) for row in link.execute(_ALL))
+
+    def impressions(self) -> Iterator[Impression]:
+        """Every list that was shown, in the order of storing."""
+        with self._driver_errors(), contextlib.closing(self._open()) as link:
+            for main, compare, run, user, items, time in link.execute(_ALL_SHOWN):
+                try:
+                    shown = tuple(map(str, json.loads(items)))
+                    if run not in ("main", "compare"):
+                        raise ValueError(run)
+                    yield Impression(main, compare, run, user, shown, int(time))
+                except (TypeError, ValueError):
+                    raise DataError(
+                        f"{self.name} holds an impression that is not one (run {run!r:.50}, "
+                        f"items {items!r:.50}, time {time!r:.50}): correct or delete that row"
+                    ) from None
 
     def _sound(self, user: Any, item: Any, time: Any = 0) -> Event:
         """The event, if its values have the right types: SQLite keeps any in any column."""
@@ -146,7 +191,8 @@ class SqliteStore(EventStore):
             link = sqlite3.connect(self.path, check_same_thread=False, timeout=30)
             link.execute("PRAGMA journal_mode = WAL")
             link.execute("PRAGMA synchronous = FULL")
-            link.execute(_TABLE.format(key="INTEGER"))
+            for table in _TABLES:
+                link.execute(table.format(key="INTEGER"))
             link.execute(_INDEX)
             link.commit()
         except sqlite3.Error as error:
@@ -158,7 +204,7 @@ class SqliteStore(EventStore):
 
 
 class PostgresStore(EventStore):
-    """The same table on a PostgreSQL server; needs the package psycopg."""
+    """The same tables on a PostgreSQL server; needs the package psycopg."""
 
     mark = "%s"
     name = "the PostgreSQL store"
@@ -180,7 +226,8 @@ class PostgresStore(EventStore):
         with self._link("write") as link, link.transaction():
             # Two servers that start together would both find no table.
             link.execute("SELECT pg_advisory_xact_lock(hashtext('leporid events'))")
-            link.execute(_TABLE.format(key="BIGSERIAL"))
+            for table in _TABLES:
+                link.execute(table.format(key="BIGSERIAL"))
             link.execute(_INDEX)
 
     def _open(self) -> Any:
@@ -197,9 +244,7 @@ def merged_log(
 
     Ids are whole numbers where all of them are; `duplicates` is as in `leporid.load`.
     """
-    if "://" not in str(store) and not Path(store).is_file():
-        raise DataError(f"no such store: {store}")
-    with contextlib.closing(open_store(store)) as opened:
+    with contextlib.closing(existing_store(store)) as opened:
         events = list(opened.events())
     if not events:
         # A URL may hold a password.
@@ -211,18 +256,16 @@ def merged_log(
         )
     if log is not None and log.weight is not None:
         raise DataError("the log has weights, and events have none: read it without them")
+    kinds = {"user_id": pa.string(), "item_id": pa.string(), "timestamp": pa.int64()}
+    table = pa.table(dict(zip(kinds, zip(*events, strict=True), strict=True)), pa.schema(kinds))
+    if log is not None:
+        table = pa.concat_tables([log.to_table().cast(table.schema), table])
     sides: list[Any] = []
-    for side, kind in enumerate(("user", "item")):
-        texts = pa.array([event[side] for event in events], pa.string())
-        if log is not None:
-            ids, index = (log.users, log.user) if side == 0 else (log.items, log.item)
-            texts = pa.concat_arrays([ids.ids.take(pa.array(index)).cast(pa.string()), texts])
+    for kind in ("user", "item"):
+        texts = table[f"{kind}_id"].combine_chunks()
         whole = pc.all(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$")).as_py()
         values = texts.cast(pa.int64()) if whole else texts
         known = IdMap.from_values(values, kind)
         sides += [known, known.encode(values)]
-    time = np.asarray([event.time for event in events], np.int64)
-    if log is not None and log.time is not None:
-        time = np.concatenate([log.time, time])
-    users, user, items, item = sides
+    (users, user, items, item), time = sides, table["timestamp"].to_numpy()
     return Interactions.from_arrays(user, item, time, users, items, duplicates=duplicates)
