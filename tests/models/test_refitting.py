@@ -18,6 +18,7 @@ from leporid.evaluation import evaluate
 from leporid.initializers.svd import SVD
 from leporid.models import Recommender, continued, everything, train
 from leporid.models.ease import EASE
+from leporid.training import StopWhen
 from tests.models.neural_data import initial_vectors, small_split
 from tests.training.toy import make_split
 
@@ -103,14 +104,10 @@ def test_a_refit_from_a_model_has_its_rows(split: Split, name: str, gone: tuple[
 
 def test_a_refit_goes_on_for_a_quarter_of_the_steps(split: Split) -> None:
     steps: list[int] = []
-
-    class Count:
-        def on_step(self, step: int, *more: Any) -> None:
-            steps.append(step)
-
+    count = StopWhen(lambda step: steps.append(step) is not None)
     model: Any = train("bpr", split, **QUICK, steps=8, eval_every=0, init=None, recipe=None)
-    model.refit(split, init=model, device="cpu", callbacks=[Count()])
-    assert len(steps) == 2
+    model.refit(split, init=model, device="cpu", callbacks=[count])
+    assert steps == [7, 8]
 
 
 def test_a_refit_from_something_else_is_refused(split: Split) -> None:
