@@ -21,9 +21,8 @@ from leporid.cli.app import app
 from leporid.data import IdMap, Interactions, Sequences, temporal_split
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.interop import ModelVectors, export_model
-from leporid.interop.databases import PostgresTables
 from leporid.interop.model_export import compare
-from leporid.interop.targets import OnnxEncoder
+from leporid.interop.targets import OnnxEncoder, PostgresTables
 from leporid.models import Recommender, VectorsUnsupportedError
 
 SHORT = {"dim": 8, "steps": 25, "eval_every": 0, "init": None, "recipe": None}

@@ -62,7 +62,7 @@ def few(vectors: Any, ids: list[int], seen: list[list[int]]) -> ModelVectors:
 
 
 def write(vectors: ModelVectors, folder: Path) -> Path:
-    from leporid.interop.vectors import ParquetFiles
+    from leporid.interop.targets import ParquetFiles
 
     folder.mkdir()
     ParquetFiles(folder).write(vectors)

@@ -4,14 +4,12 @@
 `write_embeddings` and `read_embeddings` know the file formats. `export_model` writes a trained
 model for an index, a database or onnxruntime, and compares their lists with its own.
 
-databases      `ModelVectors` into Qdrant and PostgreSQL, whole or as changes
 formats        One call to write embeddings in any format, one to read them back
 model_export   `export_model`: a model into another system, checked against its own lists
-refresh        Vectors in an earlier export's coordinates, and the rows that changed since
 rows           Which embedding belongs in which row of another library's table; `to_implicit`
 torch_modules  `leporid.initialize`: initial embeddings into the tables of any torch module
 targets        Where models can go: parquet, faiss, Qdrant, PostgreSQL; encoders into ONNX
-vectors        `ModelVectors` in parquet files, and the `Changes` since an earlier export
+vectors        `ModelVectors`; `refreshed`: in an earlier export's coordinates, with what changed
 """
 
 import lazy_loader

@@ -8,8 +8,8 @@ from .formats import write_benchmark as write_benchmark
 from .formats import write_embeddings as write_embeddings
 from .model_export import Parity as Parity
 from .model_export import export_model as export_model
-from .refresh import refreshed as refreshed
 from .rows import to_implicit as to_implicit
 from .targets import TARGETS as TARGETS
 from .torch_modules import initialize as initialize
 from .vectors import ModelVectors as ModelVectors
+from .vectors import refreshed as refreshed

@@ -10,9 +10,8 @@ import numpy as np
 from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.evaluation import chunk_rows
-from leporid.interop.refresh import MOVED, refreshed
 from leporid.interop.targets import TARGETS
-from leporid.interop.vectors import Changes, ModelVectors, Positions
+from leporid.interop.vectors import MOVED, Changes, ModelVectors, Positions, refreshed
 from leporid.models import Recommender
 
 _ROUNDING = 1e-5

@@ -1,8 +1,8 @@
-"""`ModelVectors`, the `Changes` since an earlier export, and the parquet files that hold both."""
+"""`ModelVectors`, and `refreshed`: the same in the coordinates of an earlier export."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from scipy import sparse
 
 from leporid.data import VECTOR_READERS, IdMap, Sequences
+from leporid.errors import ConfigError, DataError
 from leporid.evaluation import chunk_rows, masked_top_k
-from leporid.models import Recommender
+from leporid.models import Recommender, find_model
+from leporid.spectral import procrustes
 
+MOVED = 0.05
+"""Share of its length by which a vector may move before it is written: `stable_vectors`."""
 Positions = NDArray[np.int32]
 """int32[m, n]: rows of the item vectors, best first; -1 fills short lists."""
-Tables = dict[str, pa.Table]
-"""Of "items" and "users"."""
 
 
 @dataclass(frozen=True)
@@ -96,51 +99,61 @@ class Changes:
         }
 
 
-def _lists(vectors: NDArray[np.float32]) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+def refreshed(
+    vectors: ModelVectors, earlier: str | Path, moved: float = MOVED
+) -> tuple[ModelVectors, Changes]:
+    """What a store that holds an `earlier` export holds after the changes, and these.
 
-
-@dataclass
-class ParquetFiles:
-    """`items.parquet` and `users.parquet`, for everything that has its own search."""
-
-    folder: Path
-    model: Any = None
-    approximate: bool = False
-    address: str | None = None
-    name: str = "leporid"
-    notes: dict[str, Any] = field(default_factory=dict)
-    """What a reader of `export.json` must know besides."""
-
-    def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
-        """`items.parquet` (`id`, `vector`), and `users.parquet` with `seen`, item ids, as well.
-
-        Both are whole; the rows that a store lacks are returned. Of `changes` these are in
-        `upsert/` too, and the ids that are gone in `delete/`.
-        """
-        ids = vectors.item_ids.ids
-        seen = pa.ListArray.from_arrays(
-            pa.array(vectors.seen.indptr, pa.int32()), ids.take(pa.array(vectors.seen.items))
+    One rotation of users and items leaves all products as they are. Rows that are not written keep
+    their earlier vectors, which they are compared with: later refreshes do not add up.
+    """
+    if not moved >= 0:
+        raise ConfigError(f"moved must be 0 or above, not {moved!r}")
+    old = _earlier(Path(earlier))
+    if old.width != vectors.width:
+        raise DataError(
+            f"{earlier} has {old.width} columns and the model {vectors.width}: export it whole"
         )
-        users = {"id": vectors.user_ids.ids, "vector": _lists(vectors.users), "seen": seen}
-        tables = {
-            "items": pa.table({"id": ids, "vector": _lists(vectors.items)}),
-            "users": pa.table(users),
-        }
-        self._write("", tables)
-        if changes is None:
-            return tables
-        rows = {side: table.filter(changes.written[side]) for side, table in tables.items()}
-        self._write("upsert", rows)
-        self._write("delete", {side: pa.table({"id": ids}) for side, ids in changes.gone.items()})
-        return rows
+    rows, gone, pairs = {}, {}, []
+    for (side, new, ids), (_, stored, before) in zip(vectors.sides(), old.sides(), strict=True):
+        rows[side] = row = before.encode(ids.ids)
+        if ids.ids.type != before.ids.type or (row < 0).all():
+            raise DataError(f"{earlier} has other {side} than the model: export it whole")
+        gone[side] = before.ids.filter(pa.array(ids.encode(before.ids) < 0))
+        pairs.append((new[row >= 0], stored[row[row >= 0]]))
+    rotation = procrustes(*map(np.concatenate, zip(*pairs, strict=True))).astype(np.float32)
+    written, held = {"users": _seen_changed(vectors, old, rows["users"])}, {}
+    for (side, new, _), (_, stored, _) in zip(vectors.sides(), old.sides(), strict=True):
+        new, stored = new @ rotation, stored[rows[side]]
+        far = np.linalg.norm(new - stored, axis=1) > moved * np.linalg.norm(stored, axis=1)
+        written[side] = far | (rows[side] < 0) | written.get(side, False)
+        held[side] = np.where(written[side][:, None], new, stored)
+    return replace(vectors, **held), Changes(written, gone, Path(earlier))
 
-    def _write(self, part: str, tables: Tables) -> None:
-        (self.folder / part).mkdir(exist_ok=True)
-        for side, table in tables.items():
-            pq.write_table(table, self.folder / part / f"{side}.parquet")
 
-    def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
-        """The best `n` unseen items, by the products of what is in the files."""
-        stored = ModelVectors.read(self.folder)
-        return stored.top_k(stored.users[users], stored.seen.take(users), n)
+def _earlier(path: Path) -> ModelVectors:
+    if (model := find_model(path)) is not None:
+        return ModelVectors.of(Recommender.load(model))
+    if not (path / "users.parquet").is_file():
+        raise ConfigError(
+            f"{path} holds no earlier export: name the folder of one, or write it first by "
+            f"`leporid export OLD_RUN --to parquet`"
+        )
+    return ModelVectors.read(path)
+
+
+def _seen_changed(
+    vectors: ModelVectors, old: ModelVectors, rows: NDArray[Any]
+) -> NDArray[np.bool_]:
+    """bool[n_users]: whether a user has other items than before."""
+    n_items = len(vectors.item_ids)
+    columns = vectors.item_ids.encode(old.item_ids.ids)
+    columns = np.where(columns < 0, n_items, columns)  # one column for all that are gone
+
+    def counts(indptr: NDArray[Any], items: NDArray[Any]) -> sparse.csr_array:
+        shape = len(indptr) - 1, n_items + 1
+        return sparse.csr_array((np.ones(len(items), np.float32), items, indptr), shape=shape)
+
+    before = counts(old.seen.indptr, columns[old.seen.items])[rows]
+    now = counts(vectors.seen.indptr, vectors.seen.items)
+    return np.asarray((before != now).sum(axis=1)) > 0
