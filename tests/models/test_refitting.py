@@ -113,7 +113,7 @@ def test_a_refit_goes_on_for_a_quarter_of_the_steps(split: Split) -> None:
 def test_a_refit_from_something_else_is_refused(split: Split) -> None:
     settings = {**QUICK, "steps": 2, "eval_every": 0, "init": None, "recipe": None}
     model, other = (train(name, split, **settings) for name in ("bpr", "sasrec"))
-    with pytest.raises(ConfigError, match="the same model and settings"):
+    with pytest.raises(ConfigError, match="of the same settings only"):
         model.refit(split, init=other, device="cpu")
     wider = train("bpr", split, **{**settings, "dim": 5})
     with pytest.raises(ConfigError, match="cannot extend 'users"):

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from torch import Tensor, nn
+from torch import Tensor
 
 from leporid.data import IdMap, Interactions, ItemTable, Split, item_features, load
 from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
@@ -88,7 +88,7 @@ def extended(
     new._known = new._train = merged
     new.fitting = model.fitting
     new._build(BuildContext(new.train, new.config.dim), seed=0)
-    extension.copy(model.net, new.net)
+    extension.copy(model, new)
     new.to(model.device)
     new.net.eval()
     new.linear = model.linear and model.linear.extended(new.train)
@@ -155,13 +155,14 @@ class Extension:
                 stacklevel=4,
             )
 
-    def copy(self, old: nn.Module, new: nn.Module) -> None:
-        """Give a network all weights of the old one, and rows to the new users and items."""
-        weights, tensors = old.state_dict(), new.state_dict()
-        if weights.keys() != tensors.keys():
-            raise ConfigError("a network goes on from one of the same model and settings only")
-        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        new.load_state_dict({k: self._tensor(k, old, shapes[k]) for k, old in weights.items()})
+    def copy(self, old: Any, new: Any) -> None:
+        """Give a model all weights of the old one, and rows to its new users and items."""
+        same = old.name == new.name
+        if not same or old.net.state_dict().keys() != new.net.state_dict().keys():
+            raise ConfigError(f"{new.name} goes on from a {new.name} of the same settings only")
+        shapes = {name: tuple(tensor.shape) for name, tensor in new.net.state_dict().items()}
+        weights = old.net.state_dict().items()
+        new.net.load_state_dict({k: self._tensor(k, value, shapes[k]) for k, value in weights})
 
     def _tensor(self, name: str, old: Tensor, shape: tuple[int, ...]) -> Tensor:
         """A tensor of the new network from that of the old one."""

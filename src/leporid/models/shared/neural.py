@@ -173,7 +173,7 @@ class NeuralRecommender(Recommender):
             init = sized(init, self.config, self.init_size)
         self._build(BuildContext(split.train, self.config.dim, init), seed)
         if after is not None:
-            Extension(after.train, split.train).copy(after.net, self.net)
+            Extension(after.train, split.train).copy(after, self)
         initial = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self._held = [rows.to(self.device) for rows in self._held]
