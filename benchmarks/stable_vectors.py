@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,8 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 COMMON = {"dim": 32, "init": "svd", "recipe": None, "eval_every": 0}
 QUIET: dict[str, Any] = {"device": "cpu", "progress": False}
-SHARES = (0.1, 0.25, 0.5, 1.0)
-MOVED = (0.01, 0.02, 0.05, 0.1, 0.2)
+SHARES = (0.25, 0.5, 1.0)
+MOVED = (0.02, 0.05, 0.1, 0.2, 0.3)
 
 
 def parts(data: Interactions, by_user: bool) -> tuple[Interactions, Split]:
@@ -84,7 +83,7 @@ def refreshed(model: Recommender, old: Path, folder: Path, moved: float) -> dict
     written = leporid.artifacts.read_json(folder / "new" / "export.json")["written"]
     sizes = {"users": len(model.users), "items": len(model.items)}
     shares = {f"{side} written": written[side] / sizes[side] for side in sizes}
-    return {**shares, "recall": parity.recall if parity else float("nan")}
+    return {"moved": moved, **shares, "recall": parity.recall if parity else float("nan")}
 
 
 def study(log: str, name: str, data: Interactions, folder: Path) -> list[dict[str, Any]]:
@@ -94,28 +93,21 @@ def study(log: str, name: str, data: Interactions, folder: Path) -> list[dict[st
     export_model(first, folder / "old", "parquet", check=0)
     rows: list[dict[str, Any]] = []
 
-    def row(what: str, model: Recommender, other: Recommender, seconds: float, **more: Any) -> None:
+    def row(what: str, model: Recommender, other: Recommender, *stored: dict[str, float]) -> None:
         ndcg = leporid.evaluate(model, split, at=(10,)).mean()["NDCG@10"]
         about = {"log": log, "model": name, "what": what, "changed": changed(model, other)}
-        rows.append({**about, "NDCG@10": ndcg, "seconds": seconds, **more})
-        print(rows[-1], flush=True)
+        rows.extend({**about, "NDCG@10": ndcg, **more} for more in stored or ({},))
+        print(*rows[-max(len(stored), 1) :], sep="\n", flush=True)
 
-    seeds = []
-    for seed in (1, 2):
-        begin = time.perf_counter()
-        seeds.append(leporid.train(name, everything(split.train), seed=seed, **settings))
-        seconds = time.perf_counter() - begin
-    row("two seeds", seeds[1], seeds[0], seconds)
-    whole = refreshed(seeds[0], folder / "old", folder, 0.05)
-    row("from scratch", seeds[0], first, seconds, moved=0.05, **whole)
+    seeds = [leporid.train(name, everything(split.train), seed=s, **settings) for s in (1, 2)]
+    row("two seeds", seeds[1], seeds[0])
+    row("from scratch", seeds[0], first, refreshed(seeds[0], folder / "old", folder, 0.05))
     for share in SHARES:
-        begin, step = time.perf_counter(), first.fitting.first_step(share)
+        step = first.fitting.first_step(share)
         model = first.refit(split.train, init=first, first_step=step, **QUIET)
-        seconds = time.perf_counter() - begin
-        for moved in MOVED if share == 0.25 else (0.05,):
-            stored = refreshed(model, folder / "old", folder, moved)
-            what = f"from the old model, {share:.0%} of the steps"
-            row(what, model, first, seconds, moved=moved, **stored)
+        sweep = MOVED if share < 1 else MOVED[:1]
+        stored = [refreshed(model, folder / "old", folder, moved) for moved in sweep]
+        row(f"from the old model, {share:.0%} of the steps", model, first, *stored)
     return rows
 
 

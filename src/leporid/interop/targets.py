@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from leporid.data import Sequences
 from leporid.errors import ConfigError, import_extra
+from leporid.interop.formats import vector_table
 from leporid.interop.vectors import Changes, ModelVectors, Positions
 
 Tables = dict[str, pa.Table]
@@ -68,10 +69,6 @@ DELETE FROM {name}.seen
 _NO_EXPORT = "{} to refresh: export the model whole first, without --refresh"
 
 
-def _lists(vectors: NDArray[np.float32]) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-
-
 @dataclass
 class ParquetFiles:
     """`items.parquet` and `users.parquet`, for everything that has its own search."""
@@ -94,10 +91,9 @@ class ParquetFiles:
         seen = pa.ListArray.from_arrays(
             pa.array(vectors.seen.indptr, pa.int32()), ids.take(pa.array(vectors.seen.items))
         )
-        users = {"id": vectors.user_ids.ids, "vector": _lists(vectors.users), "seen": seen}
         tables = {
-            "items": pa.table({"id": ids, "vector": _lists(vectors.items)}),
-            "users": pa.table(users),
+            "items": vector_table(ids, vectors.items),
+            "users": vector_table(vectors.user_ids.ids, vectors.users, seen=seen),
         }
         self._write("", tables)
         if changes is None:

@@ -128,7 +128,8 @@ def refreshed(
         far = np.linalg.norm(new - stored, axis=1) > moved * np.linalg.norm(stored, axis=1)
         written[side] = far | (rows[side] < 0) | written.get(side, False)
         held[side] = np.where(written[side][:, None], new, stored)
-    return replace(vectors, **held), Changes(written, gone, Path(earlier))
+    state = replace(vectors, users=held["users"], items=held["items"])
+    return state, Changes(written, gone, Path(earlier))
 
 
 def _earlier(path: Path) -> ModelVectors:

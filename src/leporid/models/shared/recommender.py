@@ -168,7 +168,7 @@ class Recommender(abc.ABC):
 
         A neural model stops at the step whose weights validation kept. Its initial embeddings are
         computed again, or are those of `init`. With a fitted model as `init` it goes on from that
-        model's weights, for the last quarter of the steps: vectors keep their coordinates, and
+        model's weights, for the last half of the steps: vectors keep their coordinates, and
         lists change little. `how` goes to `fit`.
         """
         config, fitting = self.config, self.fitting

@@ -39,7 +39,7 @@ _WEIGHTS, _ABOUT = "weights.safetensors", "model.json"
 
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
-REFIT_SHARE = 0.25
+REFIT_SHARE = 0.5
 """Of the steps, for which a refit goes on from a fitted model: `stable_vectors` measures it."""
 
 
