@@ -57,15 +57,21 @@ class Movement:
     distance: NDArray[np.float64]
     """float64[n]: ||after - factor x initial|| over the mean norm of factor x initial."""
     factor: float
-    """What the initial embeddings were multiplied by: the least-squares fit."""
+    """What the initial embeddings were multiplied by: the given scale, or the least-squares fit."""
     groups: list[dict[str, Any]]
     """Mean distance by degree, tail first (quarters); one group without degrees."""
 
 
-def movement(initial: Embedding, after: Embedding, degrees: NDArray[Any] | None = None) -> Movement:
+def movement(
+    initial: Embedding,
+    after: Embedding,
+    degrees: NDArray[Any] | None = None,
+    scale: float | None = None,
+) -> Movement:
     """Compare the trained vectors with the standardised initial ones, row by row.
 
-    Models multiply initial embeddings by a scale of their own, estimated by least squares.
+    Models multiply initial embeddings by a scale of their own. Without `scale` it is estimated by
+    least squares.
     """
     if initial.vectors.shape != after.vectors.shape:
         raise DataError(
@@ -75,7 +81,8 @@ def movement(initial: Embedding, after: Embedding, degrees: NDArray[Any] | None 
     ready = initial.provenance.get("standardized") or initial.provenance.get("method") == "random"
     first = (initial.vectors if ready else standardize(initial.vectors)).astype(np.float64)
     last = after.vectors.astype(np.float64)
-    factor = float((first * last).sum() / max((first * first).sum(), 1e-300))
+    best = float((first * last).sum() / max((first * first).sum(), 1e-300))
+    factor = best if scale is None else scale
     unit = float(np.linalg.norm(first * factor, axis=1).mean())
     distance = np.linalg.norm(last - factor * first, axis=1) / max(unit, 1e-12)
     if degrees is None:
@@ -159,15 +166,15 @@ def inspect_embeddings(
             if getattr(after, f"{one}_ids") not in (None, ids):
                 raise DataError(f"the {side} of the two embeddings are not the same {side}")
             movements[side] = movement(vectors, getattr(after, side), degrees)
-    near: list[dict[str, Any]] = []
+    near, ranked = list[dict[str, Any]](), list[tuple[int, float]]()
     if item is not None:
-        row = find_item(embeddings, item, titles)
-        ranked = nearest(embeddings.items.vectors, row, neighbours)
-        for rank, (other, cosine) in enumerate(ranked, start=1):
-            external, title = _named(embeddings, other, titles)
-            shown = {} if titles is None else {"title": title}
-            near.append({"rank": rank, "item": external, **shown, "cosine": cosine})
-    return Inspection(summaries, near, movements, split and probe(embeddings, split))
+        ranked = nearest(embeddings.items.vectors, find_item(embeddings, item, titles), neighbours)
+    for rank, (other, cosine) in enumerate(ranked, start=1):
+        external, title = _named(embeddings, other, titles)
+        shown = {} if titles is None else {"title": title}
+        near.append({"rank": rank, "item": external, **shown, "cosine": cosine})
+    found = None if split is None else probe(embeddings, split)
+    return Inspection(summaries, near, movements, found)
 
 
 def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[Any]:
