@@ -168,6 +168,7 @@ def test_the_page_shows_how_to_search_without_this_library(
     block = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[number]
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"history": model.items.externals([4, 41, 17]).tolist()}
+    names["user_id"] = model.users.external(7)
     exec(block, names)
     if folder == "encoder":
         wanted, _ = model.recommend_history(names["history"])
@@ -223,7 +224,7 @@ def test_psql_loads_the_file(log: Interactions, tmp_path: Path, database: str) -
         subprocess.run(command, check=True, capture_output=True)
     vectors, users = ModelVectors.of(model), np.arange(60, dtype=np.int32)
     found = PostgresTables(file.parent, address=database, name="films").search(vectors, users, 10)
-    assert compare(model, users, found).equal == 60
+    assert compare(model, vectors, users, found).equal == 60
 
 
 def test_load_sql_replaces_all_tables_in_one_transaction(log: Interactions, tmp_path: Path) -> None:

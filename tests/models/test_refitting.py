@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from leporid.artifacts import write_manifest
-from leporid.data import Interactions, Split
-from leporid.errors import DataError, NotFittedError
+from leporid.data import Interactions, Split, load
+from leporid.errors import ConfigError, DataError, NotFittedError
 from leporid.evaluation import evaluate
 from leporid.initializers.svd import SVD
 from leporid.models import Recommender, continued, everything, train
 from leporid.models.ease import EASE
+from leporid.training import StopWhen
 from tests.models.neural_data import initial_vectors, small_split
 from tests.training.toy import make_split
 
@@ -68,8 +71,71 @@ def test_a_network_goes_on_with_more_data(split: Split, name: str) -> None:
         model.fitting.init,
         model.fitting.best_step,
     )
-    with pytest.raises(DataError, match="same users and items"):
-        continued(model, small_split(), 0.5)
+
+
+def named(split: Split, gone: tuple[int, ...], prefix: str = "") -> Interactions:
+    """All interactions but those of some users and items, with ids of their own."""
+    whole = everything(split).train
+    part = whole.select(~np.isin(whole.user, gone) & ~np.isin(whole.item, gone))
+    user, item = ([f"{prefix}{x:03}" for x in column] for column in (part.user, part.item))
+    return load(pa.table({"user_id": user, "item_id": item, "timestamp": part.time}))
+
+
+@pytest.mark.parametrize("name", ["bpr", "dlr2", "hgn", "lightgcn", "sasrec"])
+@pytest.mark.parametrize("gone", [(0, 1), (0, 1, 2)])
+def test_a_refit_from_a_model_has_its_rows(split: Split, name: str, gone: tuple[int, ...]) -> None:
+    """The log loses users and items, and gets two (or as many) that are new."""
+    settings = {**QUICK, "steps": 6, "eval_every": 0, "init": None, "recipe": None}
+    old: Any = train(name, everything(named(split, (5, 6))), **settings)
+    data = named(split, gone)
+    new: Any = old.refit(data, init=old, first_step=old.fitting.best_step, device="cpu")
+    tables = {k: v for k, v in old.net.state_dict().items() if k in ("items.weight", "bias")}
+    rows = new.items.encode(old.items.ids)
+    assert (rows < 0).any()
+    assert (old.items.encode(new.items.ids) < 0).any()
+    for key, table in tables.items():
+        after = new.net.state_dict()[key]
+        np.testing.assert_array_equal(after[rows[rows >= 0]], table[rows >= 0])
+        assert after.isfinite().all()
+    assert new.fitting.final
+    moved: Any = old.refit(data, init=old, device="cpu")
+    assert not np.array_equal(moved.net.items.weight.detach(), new.net.items.weight.detach())
+
+
+def test_a_refit_goes_on_for_half_of_the_steps(split: Split) -> None:
+    steps: list[int] = []
+    count = StopWhen(lambda step: steps.append(step) is not None)
+    model: Any = train("bpr", split, **QUICK, steps=8, eval_every=0, init=None, recipe=None)
+    model.refit(split, init=model, device="cpu", callbacks=[count])
+    assert steps == [5, 6, 7, 8]
+
+
+def test_a_refit_from_something_else_is_refused(split: Split) -> None:
+    settings = {**QUICK, "steps": 2, "eval_every": 0, "init": None, "recipe": None}
+    model, other = (train(name, split, **settings) for name in ("bpr", "sasrec"))
+    with pytest.raises(ConfigError, match="of the same settings only"):
+        model.refit(split, init=other, device="cpu")
+    wider = train("bpr", split, **{**settings, "dim": 5})
+    with pytest.raises(ConfigError, match="cannot extend 'users"):
+        model.refit(split, init=wider, device="cpu")
+    with pytest.raises(DataError, match="knows none of these"):
+        model.refit(named(split, (), "x"), init=model, device="cpu")
+
+
+def test_a_refit_from_a_model_holds_rows_that_come_from_content(
+    split: Split, tmp_path: Path
+) -> None:
+    whole = named(split, ())
+    table = pa.table(
+        {"item_id": whole.items.ids, "genre": [f"g{i % 3}" for i in range(len(whole.items))]}
+    )
+    pq.write_table(table, tmp_path / "items.parquet")
+    few = everything(whole.select(whole.item > 2))
+    settings = {**QUICK, "steps": 4, "eval_every": 0, "recipe": None, "init": "content"}
+    chosen = {"items": str(tmp_path / "items.parquet")}
+    model: Any = train("bpr", few, **settings, init_settings=chosen)
+    assert model.cold_items is not None
+    assert model.refit(few, init=model, device="cpu").cold_items is not None
 
 
 def test_everything_is_in_time_order_whatever_the_split(split: Split) -> None:

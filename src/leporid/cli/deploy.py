@@ -215,12 +215,16 @@ def export(
     approximate: Annotated[bool, "--to faiss: an HNSW graph, not an exact index."] = False,
     address: Annotated[str | None, "--to qdrant, pgvector: a server to load as well."] = None,
     check: Annotated[int, "--to: compare the lists of this many users; 0: none."] = 1000,
+    refresh: Annotated[Path | None, "--to: write what changed since this export, or run."] = None,
+    moved: Annotated[float | None, "--refresh: share of its length a row may move [0.05]."] = None,
     json_output: Json = False,
 ) -> None:
     """Write SOURCE's vectors and ids in another format, or with --to a model into a system."""
     from leporid.artifacts import read_json
     from leporid.interop import export_model, read_any, write_embeddings
 
+    if (to is None and refresh is not None) or (refresh is None and moved is not None):
+        raise ConfigError("--refresh needs --to, and --moved needs --refresh")
     if to is None:
         vectors = read_any(source)
         files = write_embeddings(vectors, output, **vars(format))
@@ -231,10 +235,15 @@ def export(
     if format.format != "safetensors":
         raise ConfigError("--to writes the vectors a model ranks by: leave out --format")
     where: dict[str, Any] = {"address": address, "name": format.name or "leporid"}
+    if refresh is not None:
+        where |= {"refresh": refresh} | ({} if moved is None else {"moved": moved})
     model = load_model(source)
     parity = export_model(model, output, to, approximate=approximate, check=check, **where)
     about = read_json(output / "export.json")
     lines = ["{users:,} users, {items:,} items, {width} columns".format_map(about)]
+    for side in about.get("written", ()):
+        written, gone = about["written"][side], about["deleted"][side]
+        lines.append(f"{side}: {written:,} of {about[side]:,} written, {gone:,} deleted")
     if about["product_ranks"] == "first stage":
         lines.append("these vectors retrieve candidates, which the model itself then ranks")
     if blank := about["users_without_history"]:

@@ -90,7 +90,8 @@ class BlockGraph:
         self._blocks = each("block", merge_block, lists, pieces, size)
         sums = each("sums", block_sums, self._blocks)
         cluster.wait(sums, report("graph"))
-        self._lengths, self._degrees = joined(cluster.gather(sums))
+        lengths, degrees = zip(*cluster.gather(sums), strict=True)
+        self._lengths, self._degrees = np.concatenate(lengths), np.concatenate(degrees)
         self.thresholds: NDArray[np.float32] = np.concatenate(cluster.gather(limits))
         # With the lists a lost block costs a merge, and not a search of all rows.
         self._kept = [matrix, *lists, *self._blocks]
@@ -180,11 +181,6 @@ def block_neighbours(members: BinaryCSR, first: int, stop: int, k: int) -> Neigh
     own, jaccard = np.arange(first, stop), Similarity("jaccard")
     with one_at_a_time:
         return directed_neighbours(rows, members, k, jaccard, own, worker_threads(), NullProgress())
-
-
-def joined(parts: list[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
-    """Arrays of all rows from those of each block."""
-    return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
 def thresholds(lists: NeighbourLists, k: int) -> NDArray[np.float32]:

@@ -8,7 +8,8 @@ formats        One call to write embeddings in any format, one to read them back
 model_export   `export_model`: a model into another system, checked against its own lists
 rows           Which embedding belongs in which row of another library's table; `to_implicit`
 torch_modules  `leporid.initialize`: initial embeddings into the tables of any torch module
-targets        `ModelVectors` into parquet, faiss, Qdrant, PostgreSQL; encoders into ONNX
+targets        Where models can go: parquet, faiss, Qdrant, PostgreSQL; encoders into ONNX
+vectors        `ModelVectors`; `refreshed`: in an earlier export's coordinates, with what changed
 """
 
 import lazy_loader

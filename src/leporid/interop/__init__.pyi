@@ -10,5 +10,6 @@ from .model_export import Parity as Parity
 from .model_export import export_model as export_model
 from .rows import to_implicit as to_implicit
 from .targets import TARGETS as TARGETS
-from .targets import ModelVectors as ModelVectors
 from .torch_modules import initialize as initialize
+from .vectors import ModelVectors as ModelVectors
+from .vectors import refreshed as refreshed

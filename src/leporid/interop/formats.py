@@ -63,11 +63,15 @@ BENCHMARK_LINES = "benchmark_filename: [train, valid, test]\n"
 """RecBole then reads the three files in place of `NAME.inter`, and splits nothing itself."""
 
 
+def vector_table(ids: pa.Array, vectors: NDArray[np.float32], **more: pa.Array) -> pa.Table:
+    """`id`, `vector` as a fixed-size list, and other columns."""
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    return pa.table({"id": ids, "vector": lists, **more})
+
+
 def _write_parquet(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
-    """`id`, and `vector` as a fixed-size list."""
-    vector = pa.FixedSizeListArray.from_arrays(pa.array(embedding.vectors.ravel()), embedding.dim)
     note = json.dumps(dict(embedding.provenance), sort_keys=True)
-    table = pa.table({"id": ids, "vector": vector})
+    table = vector_table(ids, embedding.vectors)
     pq.write_table(table.replace_schema_metadata({"leporid.provenance": note}), path)
 
 

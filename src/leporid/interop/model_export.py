@@ -10,7 +10,8 @@ import numpy as np
 from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.evaluation import chunk_rows
-from leporid.interop.targets import TARGETS, ModelVectors, Positions
+from leporid.interop.targets import TARGETS
+from leporid.interop.vectors import MOVED, Changes, ModelVectors, Positions, refreshed
 from leporid.models import Recommender
 
 _ROUNDING = 1e-5
@@ -46,6 +47,8 @@ def export_model(
     name: str = "leporid",
     check: int = 1000,
     n: int = 10,
+    refresh: str | Path | None = None,
+    moved: float = MOVED,
 ) -> Parity | None:
     """Write the vectors of `model` (or its encoder) into the folder `path`.
 
@@ -58,6 +61,9 @@ def export_model(
     name : begins the names of Qdrant's collections; the schema in PostgreSQL
     check : search for this many users and compare with the model's lists of `n`; 0 does not.
         PostgreSQL is only searched at an `address`
+    refresh : an earlier export's folder (or the run that was exported whole): vectors keep its
+        coordinates, and only rows that are new, or moved by more than the share `moved` of their
+        length, are written; what is gone is deleted
     """
     if to not in TARGETS:
         raise UnknownNameError("target", to, TARGETS)
@@ -65,12 +71,17 @@ def export_model(
         raise ConfigError(f"approximate=True is for faiss: leave it out for {to}")
     if address and to not in ("qdrant", "pgvector"):
         raise ConfigError(f"{to} has no address: it is written into a folder")
+    if refresh is not None and to == "onnx":
+        raise ConfigError("encoder.onnx is one file, and has its own coordinates: export it whole")
     vectors, parity = ModelVectors.of(model), None
+    changes: Changes | None = None
+    if refresh is not None:
+        vectors, changes = refreshed(vectors, refresh, moved)
     n = min(n, len(vectors.items) - 1)
     with atomic_folder(path) as folder:
         where: Any = {"approximate": approximate, "address": address, "name": name}
         target = TARGETS[to](folder, model, **where)
-        target.write(vectors)
+        target.write(vectors, changes)
         sizes = np.diff(vectors.seen.indptr)
         if check and (to != "pgvector" or address):
             users = np.flatnonzero(sizes).astype(np.int32)  # of which some, evenly spread
@@ -81,6 +92,7 @@ def export_model(
         about |= {"width": vectors.width, "users": len(vectors.users), "items": len(vectors.items)}
         about |= {"product_ranks": model.vectors_rank, "users_without_history": blank}
         about |= {"parity": parity and parity._asdict(), **target.notes}
+        about |= changes.counts() if changes else {}
         write_json(folder / "export.json", about)
     return parity
 

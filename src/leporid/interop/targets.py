@@ -1,6 +1,6 @@
-"""`ModelVectors`, and where they can go: parquet files, faiss, Qdrant, PostgreSQL, ONNX.
+"""Where `ModelVectors` can go: parquet files, faiss, Qdrant, PostgreSQL, ONNX.
 
-Each target is written, and can be searched as its users will search it.
+Each target is written, as a whole or as changes, and can be searched as its users will search it.
 """
 
 from __future__ import annotations
@@ -8,26 +8,29 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shutil
+import uuid
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leporid.data import VECTOR_READERS, IdMap, Sequences
+from leporid.data import Sequences
 from leporid.errors import ConfigError, import_extra
-from leporid.evaluation import chunk_rows, masked_top_k
-from leporid.models import Recommender
+from leporid.interop.formats import vector_table
+from leporid.interop.vectors import Changes, ModelVectors, Positions
 
-_POINTS_AT_ONCE = 1000
-Positions = NDArray[np.int32]
-"""int32[m, n]: rows of the item vectors, best first; -1 fills short lists."""
+Tables = dict[str, pa.Table]
+"""Of "items" and "users"."""
 HISTORY_MODELS = ("dlr2", "hgn", "sasrec")
+_POINTS_AT_ONCE = 1000
 _CREATE = """\
 CREATE EXTENSION IF NOT EXISTS vector;
 DROP SCHEMA IF EXISTS {name} CASCADE;
@@ -45,49 +48,25 @@ RETURNS TABLE (item {item}, score double precision) LANGUAGE sql STABLE AS $$
     LIMIT n
 $$;
 """
-
-
-@dataclass(frozen=True)
-class ModelVectors:
-    """User and item vectors whose products rank the items a user has not seen.
-
-    A bias of items is the last entry of their vectors; users have a 1 there.
-    """
-
-    users: NDArray[np.float32]
-    """float32[n_users, width]"""
-    items: NDArray[np.float32]
-    """float32[n_items, width]"""
-    user_ids: IdMap = field(repr=False)
-    item_ids: IdMap = field(repr=False)
-    seen: Sequences = field(repr=False)
-    """The items each user has, in time order: the model recommends none of them."""
-
-    @classmethod
-    def of(cls, model: Recommender) -> ModelVectors:
-        """The vectors of a fitted model; `VectorsUnsupportedError` where it has none."""
-        seen = model.known.sequences()
-        users = model.user_vectors(seen, np.arange(len(model.users), dtype=np.int32))
-        return cls(users, model.item_vectors(), model.users, model.items, seen)
-
-    @property
-    def width(self) -> int:
-        """Entries of a vector."""
-        return int(self.items.shape[1])
-
-    def top_k(self, queries: NDArray[np.float32], hidden: Sequences, n: int) -> Positions:
-        """The best `n` items for user vectors, by the products themselves."""
-        lists = [np.empty((0, n), np.int32)]
-        step = chunk_rows(len(self.items))
-        for first in range(0, len(queries), step):
-            products = queries[first : first + step] @ self.items.T
-            rows = np.arange(first, first + len(products))
-            lists.append(masked_top_k(products, n, seen=hidden.take(rows)).items)
-        return np.concatenate(lists)
-
-
-def _lists(vectors: NDArray[np.float32]) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+_STAGE = """\
+CREATE TEMP TABLE new_items (LIKE {name}.items) ON COMMIT DROP;
+CREATE TEMP TABLE new_users (LIKE {name}.users) ON COMMIT DROP;
+CREATE TEMP TABLE new_seen (LIKE {name}.seen) ON COMMIT DROP;
+CREATE TEMP TABLE gone_items ON COMMIT DROP AS SELECT id FROM {name}.items LIMIT 0;
+CREATE TEMP TABLE gone_users ON COMMIT DROP AS SELECT id FROM {name}.users LIMIT 0;
+"""
+_MERGE = """\
+INSERT INTO {name}.items SELECT * FROM new_items
+    ON CONFLICT (id) DO UPDATE SET vector = excluded.vector;
+INSERT INTO {name}.users SELECT * FROM new_users
+    ON CONFLICT (id) DO UPDATE SET vector = excluded.vector;
+INSERT INTO {name}.seen SELECT * FROM new_seen ON CONFLICT DO NOTHING;
+DELETE FROM {name}.items WHERE id IN (SELECT id FROM gone_items);
+DELETE FROM {name}.users WHERE id IN (SELECT id FROM gone_users);
+DELETE FROM {name}.seen
+    WHERE item_id IN (SELECT id FROM gone_items) OR user_id IN (SELECT id FROM gone_users);
+"""
+_NO_EXPORT = "{} to refresh: export the model whole first, without --refresh"
 
 
 @dataclass
@@ -102,32 +81,45 @@ class ParquetFiles:
     notes: dict[str, Any] = field(default_factory=dict)
     """What a reader of `export.json` must know besides."""
 
-    def write(self, vectors: ModelVectors) -> None:
-        """`items.parquet` (`id`, `vector`), and `users.parquet` with `seen`, item ids, as well."""
-        items = {"id": vectors.item_ids.ids, "vector": _lists(vectors.items)}
-        pq.write_table(pa.table(items), self.folder / "items.parquet")
+    def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
+        """`items.parquet` (`id`, `vector`), and `users.parquet` with `seen`, item ids, as well.
+
+        Both are whole; the rows that a store lacks are returned. Of `changes` these are in
+        `upsert/` too, and the ids that are gone in `delete/`.
+        """
+        ids = vectors.item_ids.ids
         seen = pa.ListArray.from_arrays(
-            pa.array(vectors.seen.indptr - vectors.seen.indptr[0], pa.int32()),
-            vectors.item_ids.ids.take(pa.array(vectors.seen.items)),
+            pa.array(vectors.seen.indptr, pa.int32()), ids.take(pa.array(vectors.seen.items))
         )
-        users = {"id": vectors.user_ids.ids, "vector": _lists(vectors.users), "seen": seen}
-        pq.write_table(pa.table(users), self.folder / "users.parquet")
+        tables = {
+            "items": vector_table(ids, vectors.items),
+            "users": vector_table(vectors.user_ids.ids, vectors.users, seen=seen),
+        }
+        self._write("", tables)
+        if changes is None:
+            return tables
+        rows = {side: table.filter(changes.written[side]) for side, table in tables.items()}
+        self._write("upsert", rows)
+        self._write("delete", {side: pa.table({"id": ids}) for side, ids in changes.gone.items()})
+        return rows
+
+    def _write(self, part: str, tables: Tables) -> None:
+        (self.folder / part).mkdir(exist_ok=True)
+        for side, table in tables.items():
+            pq.write_table(table, self.folder / part / f"{side}.parquet")
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
         """The best `n` unseen items, by the products of what is in the files."""
-        read = VECTOR_READERS["parquet"]
-        rows, items = (read(self.folder / f"{side}.parquet")[1] for side in ("users", "items"))
-        stored = replace(vectors, items=items)
-        return stored.top_k(rows[users], vectors.seen.take(users), n)
+        stored = ModelVectors.read(self.folder)
+        return stored.top_k(stored.users[users], stored.seen.take(users), n)
 
 
 class FaissIndex(ParquetFiles):
     """`items.faiss` beside the parquet files; its labels are the rows of `items.parquet`."""
 
-    def write(self, vectors: ModelVectors) -> None:
-        """An exact index, or an HNSW graph."""
+    def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
+        """An exact index, or an HNSW graph; always of all items."""
         faiss = import_extra("faiss", "exporting to faiss", "faiss")
-        super().write(vectors)
         index = (
             faiss.IndexHNSWFlat(vectors.width, 32, faiss.METRIC_INNER_PRODUCT)
             if self.approximate
@@ -135,6 +127,7 @@ class FaissIndex(ParquetFiles):
         )
         index.add(np.ascontiguousarray(vectors.items))
         faiss.write_index(index, str(self.folder / "items.faiss"))
+        return super().write(vectors, changes)
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
         """Ask for as many more as the longest history, and leave out what each user has seen."""
@@ -152,31 +145,48 @@ class FaissIndex(ParquetFiles):
         return kept
 
 
+def _point(external: Any) -> int | str:
+    """The point of an external id in Qdrant, the same in every export."""
+    whole = isinstance(external, int) and external >= 0
+    return external if whole else str(uuid.uuid5(uuid.NAMESPACE_OID, str(external)))
+
+
+def _structure(q: Any, row: dict[str, Any]) -> Any:
+    """A row of the parquet files as Qdrant takes it."""
+    payload: dict[str, Any] = {"id": row["id"]}
+    if "seen" in row:
+        payload["seen"] = [_point(item) for item in row["seen"]]
+    return q.PointStruct(id=_point(row["id"]), vector=row["vector"], payload=payload)
+
+
 class QdrantCollections(ParquetFiles):
     """Collections `NAME_items` and `NAME_users`, in a local folder or on a server.
 
-    The id of a point is its row; the payload has the external `id`, and of users `seen`: the
-    points of the items they have.
+    A whole number is its own point, any other id is the UUID `uuid5(NAMESPACE_OID, id)`. The
+    payload has the external `id`, and of users `seen`: the points of the items they have.
     """
 
-    def write(self, vectors: ModelVectors) -> None:
-        """Replace both collections."""
+    def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
+        """Replace both collections, or write `changes` into those of an earlier export."""
+        tables = super().write(vectors, changes)
+        if changes and not self.address and (changes.earlier / "qdrant").is_dir():
+            shutil.copytree(changes.earlier / "qdrant", self.folder / "qdrant")
         with self._client() as (client, q):
-            seen = [{"seen": vectors.seen.of(u).tolist()} for u in range(len(vectors.users))]
-            for side, rows, ids, more in (
-                ("items", vectors.items, vectors.item_ids, [{}] * len(vectors.items)),
-                ("users", vectors.users, vectors.user_ids, seen),
-            ):
-                collection, external = f"{self.name}_{side}", ids.ids.to_pylist()
-                if client.collection_exists(collection):
+            for side, table in tables.items():
+                collection = f"{self.name}_{side}"
+                exists = client.collection_exists(collection)
+                if changes and not exists:
+                    raise ConfigError(_NO_EXPORT.format(f"Qdrant has no collection {collection}"))
+                if exists and not changes:
                     client.delete_collection(collection)
-                size = q.VectorParams(size=vectors.width, distance=q.Distance.DOT)
-                client.create_collection(collection, vectors_config=size)
-                for first in range(0, len(rows), _POINTS_AT_ONCE):
-                    part = range(first, min(first + _POINTS_AT_ONCE, len(rows)))
-                    points: Any = {"payloads": [{"id": external[r], **more[r]} for r in part]}
-                    points["vectors"] = rows[part.start : part.stop].tolist()
-                    client.upsert(collection, q.Batch(ids=list(part), **points))
+                if not changes:
+                    size = q.VectorParams(size=vectors.width, distance=q.Distance.DOT)
+                    client.create_collection(collection, vectors_config=size)
+                for batch in table.to_batches(_POINTS_AT_ONCE):
+                    client.upsert(collection, [_structure(q, row) for row in batch.to_pylist()])
+                if changes and len(gone := changes.gone[side]):
+                    client.delete(collection, [_point(key) for key in gone.to_pylist()])
+        return tables
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
         """The points of the users, then exact queries; what each has seen is left out after them.
@@ -186,14 +196,14 @@ class QdrantCollections(ParquetFiles):
         found = np.full((len(users), n), -1, np.int32)
         with self._client() as (client, q):
             exact = {"search_params": q.SearchParams(exact=True)} if self.address else {}
-            for row, user in enumerate(users.tolist()):
-                [point] = client.retrieve(f"{self.name}_users", [user], with_vectors=True)
+            for row, user in enumerate(vectors.user_ids.externals(users).tolist()):
+                [point] = client.retrieve(f"{self.name}_users", [_point(user)], with_vectors=True)
                 seen = set(point.payload["seen"])
                 answer = client.query_points(
                     f"{self.name}_items", query=point.vector, limit=n + len(seen), **exact
                 )
-                points = [hit.id for hit in answer.points if hit.id not in seen][:n]
-                found[row, : len(points)] = points
+                hits = [hit.payload["id"] for hit in answer.points if hit.id not in seen][:n]
+                found[row, : len(hits)] = vectors.item_ids.indices(hits)
         return found
 
     @contextlib.contextmanager
@@ -211,27 +221,38 @@ class PostgresTables(ParquetFiles):
     """A schema with `items`, `users`, `seen` and `recommend(for_user, n)`.
 
     `load.sql` is for `psql -f`; with an address the tables are also loaded from here. Both replace
-    the whole schema in one transaction.
+    the whole schema in one transaction. `refresh.sql` writes changes into it instead.
     """
 
-    def write(self, vectors: ModelVectors) -> None:
-        """Write `load.sql`, and load the tables where there is an address."""
+    def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
+        """Write the SQL file, and load the tables where there is an address."""
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,50}", self.name):
             raise ConfigError(f"a schema's name has small letters, digits and _, not {self.name!r}")
-        with open(self.folder / "load.sql", "w", encoding="utf-8", newline="\n") as file:
-            file.write(f"BEGIN;\n{self._create(vectors)}")
-            for table, lines in _rows(vectors):
-                file.write(f"COPY {self.name}.{table} FROM stdin;\n")
+        tables = super().write(vectors, changes)
+        before, after = _STAGE.format(name=self.name), _MERGE.format(name=self.name)
+        file_name, copied = "refresh.sql", "new_{}"
+        if changes is None:
+            before, after = self._create(vectors), ""
+            file_name, copied = "load.sql", f"{self.name}.{{}}"
+        with open(self.folder / file_name, "w", encoding="utf-8", newline="\n") as file:
+            file.write(f"BEGIN;\n{before}")
+            for table, lines in _rows(tables, changes, copied):
+                file.write(f"COPY {table} FROM stdin;\n")
                 file.writelines(lines)
                 file.write("\\.\n")
-            file.write(f"COMMIT;\nANALYZE {self.name}.items, {self.name}.seen;\n")
+            file.write(f"{after}COMMIT;\nANALYZE {self.name}.items, {self.name}.seen;\n")
         if self.address:
             with self._connect() as connection, connection.cursor() as cursor:
-                cursor.execute(self._create(vectors))
-                for table, lines in _rows(vectors):
-                    with cursor.copy(f"COPY {self.name}.{table} FROM stdin") as copy:
+                [held] = cursor.execute(f"SELECT to_regclass('{self.name}.items')").fetchone()
+                if changes and held is None:
+                    raise ConfigError(_NO_EXPORT.format(f"there is no table {self.name}.items"))
+                cursor.execute(before)
+                for table, lines in _rows(tables, changes, copied):
+                    with cursor.copy(f"COPY {table} FROM stdin") as copy:
                         for line in lines:
                             copy.write(line)
+                cursor.execute(after)
+        return tables
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
         """What the function in the database answers."""
@@ -256,15 +277,22 @@ class PostgresTables(ParquetFiles):
         return _CREATE.format(name=self.name, user=user, item=item, width=width, order=order)
 
 
-def _rows(vectors: ModelVectors) -> Iterator[tuple[str, Iterator[str]]]:
+def _rows(
+    tables: Tables, changes: Changes | None, copied: str
+) -> Iterator[tuple[str, Iterator[str]]]:
     """The lines of each table, as COPY reads them."""
-    items, users = _escaped(vectors.item_ids.ids), _escaped(vectors.user_ids.ids)
-    for table, ids, rows in (("items", items, vectors.items), ("users", users, vectors.users)):
-        numbers = (",".join(map(str, row.tolist())) for row in rows)
-        yield table, (f"{key}\t[{row}]\n" for key, row in zip(ids, numbers, strict=True))
-    seen = (np.unique(vectors.seen.of(user)) for user in range(len(users)))
-    pairs = ((key, item) for key, own in zip(users, seen, strict=True) for item in own)
-    yield "seen", (f"{key}\t{items[item]}\n" for key, item in pairs)
+    for side, table in tables.items():
+        numbers = (",".join(map(str, vector.as_py())) for vector in table["vector"])
+        rows = zip(_escaped(table["id"]), numbers, strict=True)
+        yield copied.format(side), (f"{key}\t[{row}]\n" for key, row in rows)
+    users = tables["users"]
+    pairs = zip(_escaped(users["id"]), users["seen"], strict=True)
+    yield (
+        copied.format("seen"),
+        (f"{key}\t{item}\n" for key, seen in pairs for item in _escaped(pc.unique(seen.values))),
+    )
+    for side, ids in changes.gone.items() if changes else ():
+        yield f"gone_{side}", (f"{key}\n" for key in _escaped(ids))
 
 
 def _escaped(ids: pa.Array) -> list[str]:
@@ -294,11 +322,10 @@ class OnnxEncoder(ParquetFiles):
         short = "its first item, repeated" if repeats else "-1"
         self.notes = {"history_length": sampling.length, "short_histories_begin_with": short}
 
-    def write(self, vectors: ModelVectors) -> None:
+    def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
         import torch
 
         import_extra("onnx", "ONNX", "onnx")
-        super().write(vectors)
         model, length = self.model, self.model.sampling().length
         names = ["history", "user"] if self._reads_users else ["history"]
 
@@ -331,6 +358,7 @@ class OnnxEncoder(ParquetFiles):
                 )
         finally:
             model.to(before)
+        return super().write(vectors, changes)
 
     def encode(
         self, histories: Sequences, users: NDArray[Any] | None = None

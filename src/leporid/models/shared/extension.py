@@ -8,6 +8,7 @@ similar content, which counts the more the fewer interactions the item has.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,18 +44,25 @@ class Side:
 
     kind: str
     before: int
+    after: int
+    kept: NDArray[np.int64]
+    """int64[m]: the rows before of those that are still there."""
     old: NDArray[np.int64]
-    """int64[before]: the row that each old one has now."""
+    """int64[m]: the rows that these have now."""
     new: NDArray[np.int64]
 
     @classmethod
     def of(cls, before: IdMap, after: IdMap) -> Side:
-        old = after.encode(before.ids).astype(np.int64)
-        return cls(before.kind, len(before), old, np.setdiff1d(np.arange(len(after)), old))
+        rows = after.encode(before.ids).astype(np.int64)
+        kept = np.flatnonzero(rows >= 0)
+        if not len(kept):
+            raise DataError(f"the model knows none of these {len(after):,} {before.kind}s")
+        new = np.setdiff1d(np.arange(len(after)), rows)
+        return cls(before.kind, len(before), len(after), kept, rows[kept], new)
 
     @property
-    def after(self) -> int:
-        return self.before + len(self.new)
+    def changed(self) -> bool:
+        return self.before != self.after or not np.array_equal(self.old, np.arange(self.after))
 
 
 def extended(
@@ -70,15 +78,17 @@ def extended(
     """What `NeuralRecommender.extend` returns."""
     initial = (model.fitting.init or {}).get("parameters", {}).get("items")
     tables = item_tables(model.items, items, initial)
-    extension = Extension(model.known, tables, interactions, columns, length)
+    if interactions is not None and not isinstance(interactions, Interactions):
+        interactions = load(interactions)
+    merged = _merged(model.known, interactions, tables[0].ids.to_pylist() if tables else [])
+    extension = Extension(model.known, merged, tables, columns, length)
+    if not len(extension.users.new) and not len(extension.items.new):
+        raise DataError("nothing is new: the model knows all of these items and users already")
     new = type(model)(model.config)
-    new._known = new._train = extension.merged
+    new._known = new._train = merged
     new.fitting = model.fitting
     new._build(BuildContext(new.train, new.config.dim), seed=0)
-    tensors = new.net.state_dict()
-    for name, old in model.net.state_dict().items():
-        tensors[name] = extension.tensor(name, old, tuple(tensors[name].shape))
-    new.net.load_state_dict(tensors)
+    extension.copy(model, new)
     new.to(model.device)
     new.net.eval()
     new.linear = model.linear and model.linear.extended(new.train)
@@ -107,31 +117,26 @@ def extended(
 
 
 class Extension:
-    """The log of a model with more users and items, and the rows that these get in its tables."""
+    """The rows that the users and items of `merged` get in the tables of a model of `known`."""
 
     def __init__(
         self,
         known: Interactions,
-        tables: list[ItemTable],
-        interactions: Any,
-        columns: tuple[str, ...],
-        length: float | None,
+        merged: Interactions,
+        tables: Sequence[ItemTable] = (),
+        columns: tuple[str, ...] = (),
+        length: float | None = None,
     ) -> None:
-        if interactions is not None and not isinstance(interactions, Interactions):
-            interactions = load(interactions)
-        listed = tables[0].ids.to_pylist() if tables else []
-        self.merged = merged = _merged(known, interactions, listed)
+        self.merged = merged
         self.users = Side.of(known.users, merged.users)
         self.items = items = Side.of(known.items, merged.items)
-        if not len(self.users.new) and not len(items.new):
-            raise DataError("nothing is new: the model knows all of these items and users already")
         self._length, self.features = length, None
         self._matrix = sparse.csr_array(merged.csr())
         self.counts = np.bincount(merged.item, minlength=merged.n_items)
         if not len(items.new):
             return
         by_item = sparse.csr_array(self._matrix.T.tocsr())
-        sample = items.old[np.unique(np.linspace(0, items.before - 1, 512).astype(np.int64))]
+        sample = items.old[np.unique(np.linspace(0, len(items.old) - 1, 512).astype(np.int64))]
         mean_degree = float(_shared_users(by_item, items, sample).sum(axis=1).mean()) or 1.0
         self._edges = _shared_users(by_item, items, items.new)
         if tables:
@@ -150,14 +155,25 @@ class Extension:
                 stacklevel=4,
             )
 
-    def tensor(self, name: str, old: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """A tensor of the larger network from that of the old one."""
+    def copy(self, old: Any, new: Any) -> None:
+        """Give a model all weights of the old one, and rows to its new users and items."""
+        same = old.name == new.name
+        if not same or old.net.state_dict().keys() != new.net.state_dict().keys():
+            raise ConfigError(f"{new.name} goes on from a {new.name} of the same settings only")
+        shapes = {name: tuple(tensor.shape) for name, tensor in new.net.state_dict().items()}
+        weights = old.net.state_dict().items()
+        new.net.load_state_dict({k: self._tensor(k, value, shapes[k]) for k, value in weights})
+
+    def _tensor(self, name: str, old: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """A tensor of the new network from that of the old one."""
         side = self._side(name, old, shape)
         if side is None:
             return old
-        extended = torch.empty(shape, dtype=old.dtype)
-        flat = old.detach().float().cpu().reshape(len(old), -1).numpy()
-        extended[side.old] = old.cpu()
+        extended, kept = torch.empty(shape, dtype=old.dtype), old.detach().cpu()[side.kept]
+        flat = kept.float().reshape(len(kept), -1).numpy()
+        extended[side.old] = kept
+        if not len(side.new):
+            return extended
         if side is self.users:
             placement = TableExtension(self._matrix[side.old], flat, _ITEM_NEIGHBOURS)
             rows = placement.extend(self._matrix[side.new])
@@ -168,11 +184,11 @@ class Extension:
         return extended
 
     def _side(self, name: str, old: Tensor, shape: tuple[int, ...]) -> Side | None:
-        """Whose rows a tensor holds; None where its shape stays."""
-        if tuple(old.shape) == shape:
-            return None
-        sides = (self.users, self.items)
+        """Whose rows a tensor holds; None for neither's."""
+        sides = [side for side in (self.users, self.items) if side.changed and shape]
         fitting = [s for s in sides if (len(old), shape[0]) == (s.before, s.after)]
+        if not fitting and tuple(old.shape) == shape:
+            return None
         if len(fitting) == 2:
             fitting = [s for s in fitting if s.kind in name] or fitting
         if old.shape[1:] != shape[1:] or len(fitting) != 1:
@@ -245,7 +261,7 @@ def _shared_users(
 ) -> sparse.csr_array:
     """csr[len(rows), before]: Jaccard with the nearest old items, the item itself left out."""
     own = np.full(items.after, -1)
-    own[items.old] = np.arange(items.before)
+    own[items.old] = np.arange(len(items.old))
     old = by_item[items.old]
     found = top_k_neighbours(by_item[rows], _USER_NEIGHBOURS, against=old, own=own[rows])
     return sparse.csr_array(found.csr())

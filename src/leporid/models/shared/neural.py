@@ -25,7 +25,7 @@ from leporid.data import Interactions, Sequences, Split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.cold_start import ColdItems, fit_cold_items
-from leporid.models.shared.extension import extended
+from leporid.models.shared.extension import Extension, extended
 from leporid.models.shared.lists import Indices, Scores, VectorsUnsupportedError
 from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import provenance
@@ -131,8 +131,8 @@ class NeuralRecommender(Recommender):
         """Train on the training part; returns self. Without `init` the tables are drawn.
 
         With `checkpoint` (a folder) the run can be stopped and resumed by `resume=True`.
-        `callbacks` are told of steps and validations, and may end it. `after` gives all weights,
-        `first_step` the position in the schedule.
+        `callbacks` are told of steps and validations, and may end it. `after` gives all weights
+        (those of new users and items as in `extend`), `first_step` the position in the schedule.
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
@@ -173,7 +173,7 @@ class NeuralRecommender(Recommender):
             init = sized(init, self.config, self.init_size)
         self._build(BuildContext(split.train, self.config.dim, init), seed)
         if after is not None:
-            self.net.load_state_dict(after.net.state_dict())
+            Extension(after.train, split.train).copy(after, self)
         initial = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self._held = [rows.to(self.device) for rows in self._held]

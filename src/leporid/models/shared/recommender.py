@@ -167,14 +167,21 @@ class Recommender(abc.ABC):
         """A new model to deploy: the same settings, fitted on everything in `data`.
 
         A neural model stops at the step whose weights validation kept. Its initial embeddings are
-        computed again, or are those of `init`. `how` goes to `fit`.
+        computed again, or are those of `init`. With a fitted model as `init` it goes on from that
+        model's weights, for the last half of the steps: vectors keep their coordinates, and
+        lists change little. `how` goes to `fit`.
         """
         config, fitting = self.config, self.fitting
         self._if_fitted(self._known)
         whole = replace(saved.everything(data), include_seen=fitting.include_seen)
         if self.takes_initial_vectors:
             config = config.replace(**fitting.schedule())
-            how["init"] = how.get("init") or fitting.initial_again(self.name, whole, progress)
+            init = how.pop("init", None)
+            if isinstance(init, Recommender):
+                how, init = {"first_step": fitting.first_step(), "after": init, **how}, None
+            if how.get("after") is None or fitting.reads_content:
+                init = init or fitting.initial_again(self.name, whole, progress)
+            how["init"] = init
         again = type(self)(config).fit(whole, seed=fitting.seed, progress=progress, **how)
         again.fitting = again.fitting.replace(final=True)
         return again

@@ -39,6 +39,8 @@ _WEIGHTS, _ABOUT = "weights.safetensors", "model.json"
 
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
+REFIT_SHARE = 0.5
+"""Of the steps, for which a refit goes on from a fitted model: `stable_vectors` measures it."""
 
 
 class FittedArray(Generic[T]):
@@ -139,6 +141,15 @@ class Fitting(Config):
                 "the model was saved by an older version, without its steps: train it again"
             )
         return {"steps": self.steps, "stop_at": self.best_step, "passes": 0.0, "eval_every": 0}
+
+    def first_step(self, share: float = REFIT_SHARE) -> int:
+        """The step from which on a `share` of the steps up to the best one is left."""
+        return round((1 - share) * self.best_step)
+
+    @property
+    def reads_content(self) -> bool:
+        """Whether the initial embeddings came from an item table, which holds rows in training."""
+        return bool((self.init or {}).get("parameters", {}).get("items"))
 
     def initial_again(
         self, model: str, split: Split, progress: bool | ProgressLike | None

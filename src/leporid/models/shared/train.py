@@ -18,7 +18,7 @@ import pyarrow.parquet
 from leporid import training
 from leporid.artifacts import atomic_path
 from leporid.data import Split, expect
-from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.errors import ConfigError, LeporidWarning
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
 from leporid.models.shared.lists import Ids, frame_schema
@@ -144,10 +144,8 @@ def _check(cls: Any, init: Any, init_settings: Any, callbacks: Sequence[Callback
 
 def continued(model: Model, split: Split, share: float, **how: Any) -> Model:
     """A new model: a fitted network trained on for the last `share` of its steps."""
-    if (split.train.users, split.train.items) != (model.users, model.items):
-        raise DataError("a network goes on with the same users and items only: refit it instead")
     done = model.fitting
-    how |= {"after": model, "first_step": round((1 - share) * done.best_step)}
+    how |= {"after": model, "first_step": done.first_step(share)}
     config = model.config.replace(**done.schedule())
     return type(model)(config).fit(split, seed=done.seed, **how)
 
