@@ -40,7 +40,12 @@ PICTURED = ("random", "svd")
 """Of the initialisers LEPORID is compared with, those with a panel of their own."""
 STUDIED = ("lastfm", "movietweetings-100k")
 """Logs on which the study trained all its models."""
-STUDY_COLOURS = {"random": "0.55", "svd": "tab:green", "leporid": "tab:orange", "adapted": "tab:red"}
+STUDY_COLOURS = {
+    "random": "0.55",
+    "svd": "tab:green",
+    "leporid": "tab:orange",
+    "adapted": "tab:red",
+}
 TITLES = {
     "ml-100k": "MovieLens-100K",
     "ml-1m-r3": "MovieLens-1M",

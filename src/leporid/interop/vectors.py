@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import orthogonal_procrustes
 
 from leporid.data import VECTOR_READERS, IdMap, Sequences
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.models import Recommender, find_model
-from leporid.spectral import procrustes
 
 MOVED = 0.05
 """Share of its length by which a vector may move before it is written: `stable_vectors`."""
@@ -121,7 +121,7 @@ def refreshed(
             raise DataError(f"{earlier} has other {side} than the model: export it whole")
         gone[side] = before.ids.filter(pa.array(ids.encode(before.ids) < 0))
         pairs.append((new[row >= 0], stored[row[row >= 0]]))
-    rotation = procrustes(*map(np.concatenate, zip(*pairs, strict=True))).astype(np.float32)
+    rotation, _ = orthogonal_procrustes(*map(np.concatenate, zip(*pairs, strict=True)))
     written, held = {"users": _seen_changed(vectors, old, rows["users"])}, {}
     for (side, new, _), (_, stored, _) in zip(vectors.sides(), old.sides(), strict=True):
         new, stored = new @ rotation, stored[rows[side]]
