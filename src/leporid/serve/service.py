@@ -60,6 +60,8 @@ class UserQuery:
     known: int | None = None
     """The user's index, and below the number of new items, once the store has been read."""
     n_events: int = 0
+    stored: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
+    """Items that the store knows of the user."""
 
     @property
     def cost(self) -> int:
@@ -80,11 +82,14 @@ class UserQuery:
             return
         repeats = self.run.model.fitting.include_seen
         events = self.run.known_items(stored if repeats else list(dict.fromkeys(stored)))
+        self.stored = events
         self.known, before = self.run.user_items(self.user, len(events) > 0)
         events = events[~np.isin(events, before)]
         self.history, self.n_events = np.concatenate([before, events]), len(events)
         for other in self.others:
-            own = [other.ids[index] for index in other.user_items(self.user, True)[1]]
+            index, had = other.user_items(self.user, True)
+            had = had if index is None else other.model.known.hidden().of(index)
+            own = [other.ids[item] for item in had]
             self.excluded = np.concatenate([self.excluded, self.run.known_items(own)])
 
     def hidden(self) -> NDArray[np.int32]:
@@ -94,7 +99,9 @@ class UserQuery:
             hidden[self.candidates] = False
         hidden[self.excluded] = True
         if self.exclude_seen:
-            hidden[self.history] = True
+            hidden[self.history if self.user is None else self.stored] = True
+        if self.known is not None:
+            hidden[self.run.model.known.hidden(not self.exclude_seen).of(self.known)] = True
         return np.flatnonzero(hidden).astype(np.int32)
 
     def result(

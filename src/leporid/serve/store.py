@@ -209,8 +209,10 @@ def merged_log(
             "the log has no times, so events cannot be put in order with it: read it with "
             "--order file if its rows are in time order"
         )
-    if log is not None and log.weight is not None:
-        raise DataError("the log has weights, and events have none: read it without them")
+    if log is not None and (log.weight is not None or log.goal is not None or log.disliked):
+        raise DataError(
+            "the log has weights or kinds of events, and events have none: read it without them"
+        )
     sides: list[Any] = []
     for side, kind in enumerate(("user", "item")):
         texts = pa.array([event[side] for event in events], pa.string())
