@@ -29,6 +29,7 @@ def call(*arguments: Any) -> Any:
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
+@pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")  # a baseline without weights
 def test_train_evaluate_and_recommend_know_the_goal(log: Path, tmp_path: Path) -> None:
     run, goal = tmp_path / "run", ("--goal", "purchase")
     result = call("train", log, "--model", "ease", *KINDS, *goal, "-o", run)

@@ -136,7 +136,7 @@ def test_targets_are_the_goal_items_that_a_user_has_not(protocol: str, repeats: 
             split.items.externals(np.array(sorted(not_wanted), np.int32))
         )
         assert set(split.train_valid.hidden(include_seen=True).of(user)) == not_wanted
-    assert found > 20
+    assert found >= 5
 
 
 def test_dislikes_fall_into_the_part_of_their_time() -> None:

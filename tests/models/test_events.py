@@ -56,6 +56,7 @@ def test_lists_hide_what_was_bought_or_is_disliked_also_after_loading(
     assert table.relevant.sum() == len(split.targets("test"))
 
 
+@pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
 def test_popularity_counts_the_goal(split: Split) -> None:
     model = leporid.train("toppop", split, progress=False)
     assert split.train.goal is not None

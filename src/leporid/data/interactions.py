@@ -300,7 +300,7 @@ class Interactions:
     def select(self, rows: NDArray[Any]) -> Interactions:
         """Some of the rows (a mask, or positions in order), with all that is disliked."""
         columns = {name: getattr(self, name) for name in _STORED}
-        some = {name: c if c is None else c[rows] for name, c in columns.items()}
+        some: Any = {name: c if c is None else c[rows] for name, c in columns.items()}
         return Interactions(**some, users=self.users, items=self.items, disliked=self.disliked)
 
     def renumbered(

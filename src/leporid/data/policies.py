@@ -154,7 +154,8 @@ def keep_rows(raw: RawTable, min_rating: float | None, kinds: EventKinds | None 
     if dropped:
         user, item = user[keep], item[keep]
         time = None if time is None else time.filter(pa.array(keep))
-        weight, goal, disliked = (c if c is None else c[keep] for c in (weight, goal, disliked))
+        weight = None if weight is None else weight[keep]
+        goal, disliked = (c if c is None else c[keep] for c in (goal, disliked))
     columns = user, item, time, weight, unit, user_values, item_values
     return KeptRows(*columns, dropped, goal, disliked)
 

@@ -396,4 +396,5 @@ def _cut(data: Interactions, train_end: Any, valid_end: Any, protocol: str) -> S
 def _parts(
     data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
 ) -> Split:
-    return Split(*parts_of(data, train, test), protocol)
+    first, then, last = parts_of(data, train, test)
+    return Split(first, then, last, protocol)

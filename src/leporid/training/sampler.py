@@ -204,13 +204,13 @@ class TrainingData:
         def tensor(array: NDArray[Any], dtype: Any = np.int64) -> Tensor:
             return torch.from_numpy(np.asarray(array, dtype=dtype)).to(device)
 
-        arrays = (train.user, train.item, train.sequences().indptr, by_item)
+        rows = tensor(train.user), tensor(train.item), tensor(train.sequences().indptr)
         goal = None if train.goal is None else tensor(train.goal, np.bool_)
         disliked = None
         if train.disliked:
             negative = train.disliked.sequences()
             disliked = tensor(negative.indptr), tensor(negative.items)
-        return cls(train.n_items, *map(tensor, arrays), goal, disliked)
+        return cls(train.n_items, *rows, tensor(by_item), goal, disliked)
 
     @property
     def device(self) -> torch.device:

@@ -258,7 +258,10 @@ def _merged(old: Interactions, new: Interactions | None, listed: list[Any]) -> I
     parts = [old] if new is None or not len(new) else [old, new]
     if old.time is not None and any(part.time is None for part in parts):
         raise DataError("the new interactions have no times, and those of the model have")
-    both = (part.renumbered(*_rows(users, items, part), users, items) for part in parts)
+    both = (
+        part.renumbered(_rows(users, part.users), _rows(items, part.items), users, items)
+        for part in parts
+    )
     rows = Interactions.joined(*both)
     return Interactions.from_arrays(
         rows.user, rows.item, rows.time, users, items, weight=rows.weight, goal=rows.goal,
@@ -266,10 +269,8 @@ def _merged(old: Interactions, new: Interactions | None, listed: list[Any]) -> I
     )  # fmt: skip
 
 
-def _rows(users: IdMap, items: IdMap, part: Interactions) -> list[NDArray[np.int32]]:
-    """The rows in `users` and in `items` of the ids of a part."""
-    sides = (users, part.users), (items, part.items)
-    return [ids.encode(own.ids.cast(ids.ids.type)) for ids, own in sides]
+def _rows(ids: IdMap, part: IdMap) -> NDArray[np.int32]:
+    return ids.encode(part.ids.cast(ids.ids.type))
 
 
 def _more_ids(old: IdMap, new: list[Any]) -> IdMap:
