@@ -1,10 +1,11 @@
 """Purchases as the goal, with and without the hours played: what a second kind of event is worth.
 
 `python -m benchmarks.events --data steam-200k.parquet` cuts the purchases (5-core) at random and
-fits each model as it comes on three logs: purchases alone; purchases and plays, each counting 1;
-and plays counting the logarithm of 1 + hours. All have the same targets and candidates. A play goes
-where the purchase of its pair went: in a log without times, a play in training would give away a
-purchase in test. `--models` names others (dlr2), `--users` takes a sample of the users.
+fits each model as it comes on three logs: purchases alone; purchases, and plays that count their
+hours; and plays that count the logarithm of 1 + hours. All have the same targets and candidates. A
+play goes where the purchase of its pair went: in a log without times, a play in training would give
+away a purchase in test. Models of pairs that have no weights see no difference. `--models` names
+others (dlr2), `--users` takes a sample of the users.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ MODELS = ("toppop", "itemknn", "ease", "ials", "slim")
 SHOWN = ("NDCG@10", "HR@10")
 LOGS: dict[str, dict[str, Any]] = {
     "purchases": {"weights": {"purchase": 1}},
-    "purchases and plays": {"weights": {"purchase": 1, "play": 1}},
-    "hours": {"weights": {"purchase": 1, "play": 1}, "weight": "hours"},
+    "hours": {"weights": {"purchase": 1, "play": 1}, "weight": "value"},
+    "log hours": {"weights": {"purchase": 1, "play": 1}, "weight": "log hours"},
 }
 
 
@@ -67,7 +68,7 @@ def main() -> None:
     table = pq.read_table(arguments.data)
     played = pc.equal(table["event"].cast(pa.string()), "play")
     hours = pc.if_else(played, pc.log1p(table["value"]), pa.scalar(1.0, pa.float32()))
-    table = table.append_column("hours", hours)
+    table = table.append_column("log hours", hours)
     purchases = read(table, **LOGS["purchases"], duplicates="first")
     if arguments.users:
         some = np.random.default_rng(0).permutation(purchases.n_users)[: arguments.users]

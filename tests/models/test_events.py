@@ -86,9 +86,9 @@ def test_an_extended_model_has_them_under_its_new_ids(split: Split) -> None:
     assert after.goal is not None
     assert after.goal.sum() == before.goal.sum() + 1
 
-    def named(data: Any) -> set[tuple[Any, Any]]:
-        pairs = data.users.externals(data.user), data.items.externals(data.item)
+    def named(data: Any, rows: Any) -> set[tuple[Any, Any]]:
+        pairs = data.users.externals(rows.user), data.items.externals(rows.item)
         return set(zip(*pairs, strict=True))
 
-    assert named(after.disliked) == named(before.disliked)
-    assert named(after.goals) == named(before.goals) | {(first, -1)}
+    assert named(after, after.disliked) == named(before, before.disliked)
+    assert named(after, after.goals) == named(before, before.goals) | {(first, -1)}
