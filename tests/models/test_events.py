@@ -65,6 +65,13 @@ def test_popularity_counts_the_goal(split: Split) -> None:
     assert model.score(np.array([0], np.int32))[0].tolist() == wanted
 
 
+def test_members_of_a_blend_vote_for_what_was_only_viewed(split: Split) -> None:
+    model = leporid.train("blend", split, progress=False, **SMALL["blend"])
+    bought = split.train_valid.goals.csr().toarray() > 0
+    for own, scores in zip(bought, model.score(np.arange(split.n_users)), strict=True):
+        assert scores[~own].min() > scores[own].max(initial=-1)
+
+
 def test_a_refit_keeps_goals_and_dislikes(split: Split) -> None:
     final = leporid.train("ease", split, progress=False, final=True)
     n = sum(len(part) for part in (split.train, split.valid, split.test))

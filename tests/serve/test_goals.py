@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import leporid
-from leporid.serve import Event, open_store
+from leporid.errors import ConfigError, DataError
+from leporid.interop import write_benchmark
+from leporid.serve import Event, merged_log, open_store
 from leporid.serve.service import Service, UserQuery
 from tests.data.event_log import WEIGHTS, frame, rows
+
+HOW: Any = {"event": "kind", "goal": "purchase", "progress": False}
 
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_lists_hide_what_the_model_hides(tmp_path: Path, exclude_seen: bool) -> None:
-    how: Any = {"event": "kind", "weights": WEIGHTS, "goal": "purchase"}
-    split = leporid.temporal_split(leporid.load(frame(rows()), **how, progress=False))
+    split = leporid.temporal_split(leporid.load(frame(rows()), **HOW, weights=WEIGHTS))
     model = leporid.train("ease", split, progress=False)
     model.save(tmp_path / "model")
     store = open_store(tmp_path / "events.db")
@@ -38,3 +42,13 @@ def test_lists_hide_what_the_model_hides(tmp_path: Path, exclude_seen: bool) -> 
             assert found == set(range(n)) - hidden
     finally:
         service.close()
+
+
+def test_what_has_no_kinds_refuses_a_log_that_has(tmp_path: Path) -> None:
+    data = leporid.load(frame(rows()), **HOW)
+    with contextlib.closing(open_store(tmp_path / "events.db")) as store:
+        store.add([Event("3", "4", 1)])
+    with pytest.raises(DataError, match="kinds of events"):
+        merged_log(tmp_path / "events.db", data)
+    with pytest.raises(ConfigError, match="no goal"):
+        write_benchmark(leporid.temporal_split(data), tmp_path / "recbole")
