@@ -20,7 +20,7 @@ import numpy as np
 
 import leporid
 from benchmarks.harness import write_record
-from leporid.data.interactions import Sequences
+from leporid.data import Sequences
 from leporid.data.synthetic import synthesize
 from leporid.models import Recommender
 from leporid.models.dlr2.model import DLR2

@@ -66,6 +66,9 @@ class LogOptions:
     rating: Annotated[str | None, "Rating column; else found by name."] = None
     min_rating: Annotated[float | None, "Keep rows with at least this rating; else all."] = None
     weight: Annotated[str | None, "Column of row weights; else all the same."] = None
+    event: Annotated[str | None, "Column of the kinds of events."] = None
+    event_weights: Annotated[str | None, "view=1,purchase=5; below 0: a dislike."] = None
+    goal: Annotated[str | None, "Kinds of events that are targets; else all."] = None
     duplicates: Annotated[str, "Of a pair that occurs again keep the first, sum or all."] = "first"
     separator: Annotated[str | None, "Between the fields of a text file; else found."] = None
     header: Annotated[bool | None, "First line holds names; else found."] = None
@@ -77,7 +80,11 @@ class LogOptions:
         from leporid.data import load
 
         options = {field.name: getattr(self, field.name) for field in fields(LogOptions)}
-        core = options.pop("core")
+        core, weights = options.pop("core"), options.pop("event_weights")
+        if weights is not None:
+            options["weights"] = parse_numbers(parse_list(weights), "--event-weights")
+        if self.goal is not None:
+            options["goal"] = parse_list(self.goal)
         if self.separator in ("tab", "\\t"):
             options["separator"] = "\t"
         data = load(source, progress=False, **options)
@@ -184,6 +191,14 @@ def parse_settings(pairs: list[str] | None, option: str = "--set") -> dict[str, 
         except tomllib.TOMLDecodeError:
             parsed[key] = value
     return parsed
+
+
+def parse_numbers(pairs: list[str], option: str) -> dict[str, float]:
+    """NAME=NUMBER of each pair."""
+    try:
+        return {key: float(value) for key, _, value in (pair.rpartition("=") for pair in pairs)}
+    except ValueError:
+        raise ConfigError(f"{option} takes view=1,purchase=5, not {','.join(pairs)!r}") from None
 
 
 def parse_list(text: str, option: str | None = None) -> list[Any]:

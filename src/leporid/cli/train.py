@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from leporid.initializers import InitialEmbeddings
 
 
+_WHOLE_LOG = ("order", "weight", "duplicates", "event", "event_weights", "goal")
+"""Options that a log read in pieces cannot have."""
+
+
 @dataclass(frozen=True)
 class _Method:
     """Which vectors."""
@@ -171,11 +175,12 @@ def _out_of_core(
     from leporid.initializers import embed_stored
 
     options, default = asdict(log), asdict(SplitOptions())
-    refused = {key: options.pop(key) for key in ("order", "weight", "duplicates")}
+    refused = {key: options.pop(key) for key in _WHOLE_LOG}
     others = {"scheduler": resources.scheduler, "refresh": resources.refresh}
     others |= {key: value for key, value in refused.items() if value != default[key]}
     for option, value in others.items():
         if value is not None:
+            option = option.replace("_", "-")
             raise ConfigError(f"--memory and --{option} do not go together: leave one out")
     for key in ("protocol", "split_seed", "include_seen"):  # they are about a split
         del options[key]

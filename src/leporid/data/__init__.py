@@ -5,15 +5,18 @@ than memory go through `store_interactions`, by the same policies.
 
 columns       Which column is the user, the item, the time, the rating; the table of those columns
 datasets      The data sets of the paper (and two MovieLens siblings) by name, kept in a cache
+event_kinds   What the kinds of events mean: their weights, the goal, what is disliked
 features      `item_features`: one row of numbers per item from the columns of an item table
 files         Files, pipes and addresses such as s3://; delimited text through pyarrow's CSV reader
 id_map        `IdMap`: external ids to contiguous indices and back, also through a file; `read_ids`
-interactions  `Interactions` (which user chose which item, in order), `Sequences`, `DatasetStats`
+interactions  `Interactions`: which user chose which item, in order; goals and disliked items
 item_table    `ItemTable`: what is known of items; titles, genres, and items by a column
 k_core        Only users and items that occur often enough, in memory or a block at a time
 loading       `load` and `write_log`: files, folders, frames, matrices, data sets; logs in batches
 policies      Which rows are kept, which are left out and counted; values become ids and times
+sequences     `Sequences`: the items of each user in time order
 split         `Split`, and the protocols: per user by share, by one, at random, by time; cold items
+statistics    `DatasetStats`: size, density and tail of a log
 stored        `store_interactions`: a log larger than memory becomes a binary matrix on disk
 synthetic     `synthesize`: a seeded log with neighbourhoods, power laws and drift
 synthetic_shop  `synthesize_shop`: views, carts, purchases and returns, and an item table

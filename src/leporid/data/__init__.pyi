@@ -8,12 +8,9 @@ from .files import in_words as in_words
 from .files import is_split as is_split
 from .id_map import IdMap as IdMap
 from .id_map import read_ids as read_ids
-from .interactions import DatasetStats as DatasetStats
 from .interactions import Duplicates as Duplicates
 from .interactions import Interactions as Interactions
-from .interactions import Sequences as Sequences
 from .interactions import expect as expect
-from .interactions import first_of_pairs as first_of_pairs
 from .item_table import ItemInfo as ItemInfo
 from .item_table import ItemTable as ItemTable
 from .item_table import items_where as items_where
@@ -22,6 +19,8 @@ from .item_table import rarest_genres as rarest_genres
 from .item_table import titles_of as titles_of
 from .loading import load as load
 from .loading import write_log as write_log
+from .sequences import Sequences as Sequences
+from .sequences import first_of_pairs as first_of_pairs
 from .split import PROTOCOLS as PROTOCOLS
 from .split import Part as Part
 from .split import Split as Split
@@ -32,6 +31,7 @@ from .split import leave_last_out as leave_last_out
 from .split import random_split as random_split
 from .split import split_by as split_by
 from .split import temporal_split as temporal_split
+from .statistics import DatasetStats as DatasetStats
 from .stored import StoredInteractions as StoredInteractions
 from .stored import store_interactions as store_interactions
 from .stored import transpose as transpose

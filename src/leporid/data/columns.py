@@ -1,4 +1,4 @@
-"""Which column is the user, item, time, rating and weight, and the table of those columns."""
+"""Which column is the user, item, time, rating, weight and event; the table of those columns."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LoadReport:
     format: str
     """'text', 'parquet', 'frame' or 'matrix'."""
     columns: Mapping[str, str]
-    """Role ('user', 'item', 'time', 'rating', 'weight') to the name of its column."""
+    """Role ('user', 'item', 'time', 'rating', 'weight', 'event') to the name of its column."""
     guessed: tuple[str, ...]
     """The roles whose column the caller did not name."""
     rows: int
@@ -198,7 +198,8 @@ def find_columns(
         weight = positions.get("rating", weight)
     if weight is not None:
         positions["weight"] = _requested_position(names, weight, "weight", origin)
-    named = {role: names[positions[role]] for role in (*USUAL_NAMES, "weight") if role in positions}
+    roles_read = (*USUAL_NAMES, "weight", "event")
+    named = {role: names[positions[role]] for role in roles_read if role in positions}
     is_rating = weight is not None and positions["weight"] == positions.get("rating")
     if len(set(positions.values())) < len(positions) - is_rating:
         roles = listed(f"{role}={name}" for role, name in named.items())

@@ -1,13 +1,10 @@
-"""`Interactions`: who touched what, in which order. Every other package works on this type.
-
-`Sequences` are the items of each user in time order, `DatasetStats` the columns of Table 2.
-"""
+"""`Interactions`: who touched what, in which order. Every other package works on this type."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -18,8 +15,9 @@ from scipy import sparse
 
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
+from leporid.data.sequences import Sequences, first_of_pairs
+from leporid.data.statistics import DatasetStats, tail_share
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.kernel import kernel
 
 if TYPE_CHECKING:
     from leporid.data.columns import LoadReport
@@ -27,75 +25,10 @@ if TYPE_CHECKING:
 Duplicates = Literal["first", "sum", "all"]
 """Which events of a (user, item) pair stay: the first in time, the first with the sum of all
 weights (each 1 without weights), or every event."""
-TAIL_SHARE = 0.25
-"""The tail is this share of the users (or items): those with the fewest interactions."""
-
-
-@dataclass(frozen=True)
-class DatasetStats:
-    """Size, density and how little of the data the tail holds."""
-
-    users: int
-    items: int
-    interactions: int
-    """Number of events: of distinct (user, item) pairs, unless repeated events were kept."""
-    density: float
-    """Distinct pairs / (users x items)."""
-    tail_user_share: float
-    """Share of all interactions that the 25% least active users made."""
-    tail_item_share: float
-    """Share of all interactions that the 25% least popular items received."""
-    repeat_share: float = 0.0
-    """Share of all interactions whose user had the item before."""
-
-    def as_dict(self) -> dict[str, int | float]:
-        """Plain values, in the order of the paper's table; repeats only where there are any."""
-        return {k: v for k, v in asdict(self).items() if k != "repeat_share" or v}
-
-
-@dataclass(frozen=True)
-class Sequences:
-    """The items of each user in time order, as one flat array."""
-
-    indptr: NDArray[np.int64]
-    """int64[n_users + 1]: the items of user u are `items[indptr[u]:indptr[u + 1]]`."""
-    items: NDArray[np.int32]
-    """int32[n]: item indices, oldest first within a user."""
-    weights: NDArray[np.float32] | None = None
-    """float32[n]: how much each event counts; None: all the same."""
-
-    def __len__(self) -> int:
-        return len(self.indptr) - 1
-
-    @classmethod
-    def from_rows(cls, rows: Sequence[NDArray[np.int32]]) -> Sequences:
-        """One sequence per array of `rows`."""
-        indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum([len(row) for row in rows], out=indptr[1:])
-        items = np.concatenate(rows) if len(rows) else np.empty(0, dtype=np.int32)
-        return cls(indptr, items.astype(np.int32, copy=False))
-
-    def of(self, user: int) -> NDArray[np.int32]:
-        """The items of one user, oldest first."""
-        return self.items[self.indptr[user] : self.indptr[user + 1]]
-
-    def take(self, users: NDArray[Any]) -> Sequences:
-        """The sequences of these users, in this order; consecutive users share the memory."""
-        users = np.asarray(users)
-        if len(users) and np.array_equal(users, np.arange(users[0], users[0] + len(users))):
-            return Sequences(self.indptr[users[0] : users[-1] + 2], self.items, self.weights)
-        return self._runs(self.indptr[users], np.diff(self.indptr)[users])
-
-    def last(self, n: int) -> Sequences:
-        """The newest `n` items of each user (all, where there are fewer), oldest first."""
-        lengths = np.minimum(np.diff(self.indptr), n)
-        return self._runs(self.indptr[1:] - lengths, lengths)
-
-    def _runs(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Sequences:
-        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        positions = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        weights = None if self.weights is None else self.weights[positions]
-        return Sequences(indptr, self.items[positions], weights)
+_STORED = {
+    "user": np.int32, "item": np.int32, "time": np.int64, "weight": np.float32, "goal": np.bool_,
+}  # fmt: skip
+"""The columns and their types."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +55,10 @@ class Interactions:
     """How the log was read and which columns were guessed; None where it was not loaded."""
     weight: NDArray[np.float32] | None = None
     """float32[n], above 0: how much each event counts; None: all the same."""
+    goal: NDArray[np.bool_] | None = None
+    """bool[n]: which events are targets; None: all of them. The others are history alone."""
+    disliked: Interactions | None = None
+    """Negative events, with the same id maps. They are no rows of these: no profile holds them."""
 
     @classmethod
     def from_arrays(
@@ -134,16 +71,28 @@ class Interactions:
         dropped: Mapping[str, int] | None = None,
         *,
         weight: NDArray[Any] | None = None,
+        goal: NDArray[np.bool_] | None = None,
+        disliked: Interactions | None = None,
         duplicates: Duplicates = "first",
     ) -> Interactions:
-        """Sort rows, and treat pairs that occur again as `duplicates` says, counting what goes."""
+        """Sort rows, and treat pairs that occur again as `duplicates` says, counting what goes.
+
+        Goal events of a pair and its other events are not duplicates of each other.
+        """
         if duplicates not in get_args(Duplicates):
             raise UnknownNameError("duplicates", duplicates, get_args(Duplicates))
+        if goal is not None and duplicates != "all":
+            # As if an item were two: one of goal events, one of the others.
+            item, twice = 2 * np.asarray(item) + goal, IdMap.range(2 * len(items), "item")
+            how: Any = {"weight": weight, "disliked": disliked, "duplicates": duplicates}
+            rows = cls.from_arrays(user, item, time, users, twice, dropped, **how)
+            return replace(rows, item=rows.item // 2, items=items, goal=rows.item % 2 == 1)
         user = np.ascontiguousarray(user, dtype=np.int32)
         item = np.ascontiguousarray(item, dtype=np.int32)
         time = None if time is None else np.ascontiguousarray(time, dtype=np.int64)
         weight = None if weight is None else np.ascontiguousarray(weight, dtype=np.float32)
-        rows, counts = cls(user, item, time, users, items, weight=weight), dict(dropped or {})
+        rest: Any = {"weight": weight, "goal": goal, "disliked": disliked}
+        rows, counts = cls(user, item, time, users, items, **rest), dict(dropped or {})
         if not _in_order(user, time):
             keys = (user,) if time is None else (time, user)
             rows = rows.select(np.lexsort(keys))
@@ -160,30 +109,41 @@ class Interactions:
 
     @classmethod
     def joined(cls, *parts: Interactions) -> Interactions:
-        """The rows of parts with the same ids, one part after the other, not yet in order."""
+        """The rows of parts with the same ids, one part after the other, not yet in order.
+
+        Of their negative events the first of each pair, in order.
+        """
 
         def column(name: str) -> Any:
             rows = [getattr(part, name) for part in parts]
             return None if any(r is None for r in rows) else np.concatenate(rows)
 
-        ids = parts[0].users, parts[0].items
-        return cls(column("user"), column("item"), column("time"), *ids, weight=column("weight"))
+        columns = column("user"), column("item"), column("time"), parts[0].users, parts[0].items
+        goal = disliked = None
+        if any(part.goal is not None for part in parts):
+            every = (np.ones(len(p), bool) if p.goal is None else p.goal for p in parts)
+            goal = np.concatenate([*every])
+        if negative := [part.disliked for part in parts if part.disliked is not None]:
+            both = cls.joined(*negative)
+            ids = both.users, both.items
+            disliked = cls.from_arrays(both.user, both.item, both.time, *ids, weight=both.weight)
+        return cls(*columns, weight=column("weight"), goal=goal, disliked=disliked)
 
     def to_stored(self, prefix: str) -> dict[str, NDArray[Any]]:
         """The rows as named arrays for a file; the ids are `IdMap.to_arrays`."""
-        columns = {name: getattr(self, name) for name in ("user", "item", "time", "weight")}
-        return {f"{prefix}.{name}": rows for name, rows in columns.items() if rows is not None}
+        columns = {name: getattr(self, name) for name in _STORED}
+        stored = {f"{prefix}.{name}": rows for name, rows in columns.items() if rows is not None}
+        return stored | (self.disliked.to_stored(f"{prefix}.disliked") if self.disliked else {})
 
     @classmethod
     def from_stored(
         cls, arrays: Mapping[str, NDArray[Any]], prefix: str, users: IdMap, items: IdMap
     ) -> Interactions:
         """The inverse of `to_stored`; what cannot be such rows is a `DataError`."""
-        types = {"user": np.int32, "item": np.int32, "time": np.int64, "weight": np.float32}
-        user, item, time, weight = columns = [arrays.get(f"{prefix}.{name}") for name in types]
+        user, item, time, weight, goal = columns = [arrays.get(f"{prefix}.{n}") for n in _STORED]
         if user is None or item is None:
             raise DataError(f"the {prefix} interactions are missing")
-        for rows, dtype in zip(columns, types.values(), strict=True):
+        for rows, dtype in zip(columns, _STORED.values(), strict=True):
             if rows is not None and (rows.dtype != dtype or rows.shape != (len(user),)):
                 raise DataError(f"the {prefix} interactions are not columns of equal length")
         if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
@@ -193,14 +153,19 @@ class Interactions:
                 raise DataError(f"the {prefix} interactions name {ids.kind}s that do not exist")
         if not _in_order(user, time):
             raise DataError(f"the {prefix} interactions are not in order")
-        return cls(user, item, time, users, items, weight=weight)
+        negative, disliked = f"{prefix}.disliked", None
+        if f"{negative}.user" in arrays:
+            disliked = cls.from_stored(arrays, negative, users, items)
+        return cls(user, item, time, users, items, weight=weight, goal=goal, disliked=disliked)
 
     def __len__(self) -> int:
         return len(self.user)
 
     def __repr__(self) -> str:
         sides = f"{self.n_users:,} users, {self.n_items:,} items"
-        return f"Interactions({len(self):,} interactions, {sides})"
+        goals = "" if self.goal is None else f" ({np.count_nonzero(self.goal):,} of the goal)"
+        negative = f", {len(self.disliked):,} disliked" if self.disliked else ""
+        return f"Interactions({len(self):,} interactions{goals}, {sides}{negative})"
 
     @property
     def n_users(self) -> int:
@@ -250,10 +215,36 @@ class Interactions:
         """bool[n]: `is_first`, where the events of `known` come before all of these."""
         return first_of_pairs(self._indptr, self.item, (known._indptr, known.item), self.n_items)
 
+    @cached_property
+    def goals(self) -> Interactions:
+        """The events that are targets: those of the goal, all of them where there is none."""
+        return self if self.goal is None else self.select(self.goal)
+
+    def hidden(self, include_seen: bool = False) -> Sequences:
+        """What no list may show: items of goal events unless `include_seen`; disliked ones always.
+
+        An item that a user has only viewed may be recommended.
+        """
+        return self._hidden[include_seen]
+
+    @cached_property
+    def _hidden(self) -> tuple[Sequences, Sequences]:
+        nothing = self.select(np.arange(0))
+        disliked = nothing if self.disliked is None else self.disliked
+        if not len(disliked):
+            return self.sequences().goals(), nothing.sequences()
+        user, item = (
+            np.concatenate([getattr(part, side) for part in (self.goals, disliked)])
+            for side in ("user", "item")
+        )
+        order = np.argsort(user, kind="stable")
+        both = replace(nothing, user=user[order], item=item[order], time=None, weight=None)
+        return replace(both, goal=None).sequences(), disliked.sequences()
+
     @property
     def repeats(self) -> int:
-        """Number of events whose user has had the item before."""
-        return len(self) - int(np.count_nonzero(self.is_first))
+        """Number of goal events whose user has had one of the item before."""
+        return len(self.goals) - int(np.count_nonzero(self.goals.is_first))
 
     @property
     def has_weights(self) -> bool:
@@ -279,24 +270,48 @@ class Interactions:
 
     def sequences(self) -> Sequences:
         """Each user's items in time order (no copy)."""
-        return Sequences(self._indptr, self.item, self.weight)
+        return Sequences(self._indptr, self.item, self.weight, self.goal)
 
     def to_table(self) -> pa.Table:
-        """The rows by external id: user_id, item_id and, where known, timestamp and weight."""
+        """The rows by external id: user_id, item_id and, where known, timestamp and weight.
+
+        Where there is a goal, or something is disliked, a column `event` says so: goal, other or
+        disliked.
+        """
         sides = {"user_id": (self.users, self.user), "item_id": (self.items, self.item)}
         columns = {name: ids.ids.take(pa.array(rows)) for name, (ids, rows) in sides.items()}
-        known = {"timestamp": self.time, "weight": self.weight}
-        return pa.table(columns | {name: c for name, c in known.items() if c is not None})
+        known: dict[str, Any] = {"timestamp": self.time, "weight": self.weight}
+        if self.goal is not None or self.disliked is not None:
+            every = np.ones(len(self), bool) if self.goal is None else self.goal
+            known["event"] = np.where(every, "goal", "other").tolist()
+        table = pa.table(columns | {name: c for name, c in known.items() if c is not None})
+        if self.disliked is None:
+            return table
+        negative = self.disliked.to_table()
+        kind = pa.array(["disliked"] * len(negative), pa.string())
+        return pa.concat_tables(
+            [table, negative.append_column("event", kind)], promote_options="default"
+        )
 
     def to_pandas(self) -> Any:
         """`to_table` as a pandas frame, which `leporid.load` reads again."""
         return self.to_table().to_pandas()
 
     def select(self, rows: NDArray[Any]) -> Interactions:
-        """Some of the rows (a mask, or positions in order), sharing the id maps."""
-        time, weight = (c if c is None else c[rows] for c in (self.time, self.weight))
-        ids = self.users, self.items
-        return Interactions(self.user[rows], self.item[rows], time, *ids, weight=weight)
+        """Some of the rows (a mask, or positions in order), with all that is disliked."""
+        columns = {name: getattr(self, name) for name in _STORED}
+        some: Any = {name: c if c is None else c[rows] for name, c in columns.items()}
+        return Interactions(**some, users=self.users, items=self.items, disliked=self.disliked)
+
+    def renumbered(
+        self, user_of: NDArray[Any], item_of: NDArray[Any], users: IdMap, items: IdMap
+    ) -> Interactions:
+        """The same rows with other id maps: `user_of`, `item_of` are the new index of each old."""
+        disliked = self.disliked
+        if disliked is not None:
+            disliked = disliked.renumbered(user_of, item_of, users, items)
+        user, item = (new.astype(np.int32) for new in (user_of[self.user], item_of[self.item]))
+        return replace(self, user=user, item=item, users=users, items=items, disliked=disliked)
 
     def core(self, k: int) -> Interactions:
         """Keep users and items with at least `k` interactions, repeated until nothing changes.
@@ -308,17 +323,20 @@ class Interactions:
         """
         pairs = self.user[self.is_first], self.item[self.is_first]
         of_user, of_item = core_counts(lambda: [pairs], self.n_users, self.n_items, k)
-        inner = self.select((of_user[self.user] > 0) & (of_item[self.item] > 0))
-        kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
-        return replace(
-            inner,
-            user=(np.cumsum(of_user > 0, dtype=np.int32) - 1)[inner.user],
-            item=(np.cumsum(of_item > 0, dtype=np.int32) - 1)[inner.item],
-            users=self.users.within_core(kept_users, k),
-            items=self.items.within_core(kept_items, k),
-            dropped=with_core_dropped(self.dropped, len(self) - len(inner), k),
-            source=self.source,
+
+        def inside(rows: Interactions) -> Interactions:
+            return rows.select((of_user[rows.user] > 0) & (of_item[rows.item] > 0))
+
+        inner, negative = inside(self), self.disliked and inside(self.disliked)
+        compact = replace(inner, disliked=negative).renumbered(
+            np.cumsum(of_user > 0) - 1,
+            np.cumsum(of_item > 0) - 1,
+            self.users.within_core(np.flatnonzero(of_user), k),
+            self.items.within_core(np.flatnonzero(of_item), k),
         )
+        lost = len(self) + len(self.disliked or ()) - len(inner) - len(negative or ())
+        dropped = with_core_dropped(self.dropped, lost, k)
+        return replace(compact, dropped=dropped, source=self.source)
 
     def stats(self) -> DatasetStats:
         """The columns of the paper's Table 2; users and items without interactions are tail."""
@@ -327,20 +345,23 @@ class Interactions:
             users=self.n_users,
             items=self.n_items,
             interactions=n,
-            density=(n - self.repeats) / cells if n else 0.0,
-            tail_user_share=_tail_share(np.bincount(self.user, minlength=self.n_users)),
-            tail_item_share=_tail_share(np.bincount(self.item, minlength=self.n_items)),
+            density=int(np.count_nonzero(self.is_first)) / cells if n else 0.0,
+            tail_user_share=tail_share(np.bincount(self.user, minlength=self.n_users)),
+            tail_item_share=tail_share(np.bincount(self.item, minlength=self.n_items)),
             repeat_share=self.repeats / n if n else 0.0,
         )
 
     @cached_property
     def digest(self) -> str:
-        """A hash of everything that can change a result: pairs, order, weights and ids."""
+        """A hash of everything that can change a result: pairs, order, weights, goals and ids."""
         hasher = hashlib.sha256()
         for array in (self.user, self.item, self.time):
             hasher.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
-        if self.weight is not None:
-            hasher.update(b"weight" + np.ascontiguousarray(self.weight).tobytes())
+        for name in ("weight", "goal"):
+            if (column := getattr(self, name)) is not None:
+                hasher.update(name.encode() + np.ascontiguousarray(column).tobytes())
+        if self.disliked:
+            hasher.update(b"disliked" + self.disliked.digest.encode())
         hasher.update(self.users.digest.encode())
         hasher.update(self.items.digest.encode())
         return hasher.hexdigest()[:16]
@@ -359,29 +380,3 @@ def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:
     if time is not None:
         same &= time[1:] >= time[:-1]
     return bool(np.all((user[1:] > user[:-1]) | same))
-
-
-def _tail_share(counts: NDArray[np.int64]) -> float:
-    """The share of the total that the smallest quarter of the counts (rounded down) holds."""
-    total = int(counts.sum())
-    tail = np.sort(counts)[: int(len(counts) * TAIL_SHARE)]
-    return float(tail.sum() / total) if total else 0.0
-
-
-@kernel
-def first_of_pairs(
-    indptr: NDArray[Any], items: NDArray[Any], known: Any, n_items: int
-) -> NDArray[np.bool_]:
-    """bool[n]: False where the user has the item from an earlier event, or in `known`.
-
-    `known` is (indptr, items) of events before all of these.
-    """
-    first = np.zeros(len(items), np.bool_)
-    seen_by = np.full(n_items, -1, np.int64)
-    for user in range(len(indptr) - 1):
-        for position in range(known[0][user], known[0][user + 1]):
-            seen_by[known[1][position]] = user
-        for position in range(indptr[user], indptr[user + 1]):
-            first[position] = seen_by[items[position]] != user
-            seen_by[items[position]] = user
-    return first

@@ -8,7 +8,7 @@ column `day`. `log_batches` reads some rows at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -32,6 +32,7 @@ from leporid.data.columns import (
     listed,
 )
 from leporid.data.datasets import DATASETS, fetch
+from leporid.data.event_kinds import EventKinds
 from leporid.data.files import (
     Layout,
     NoRowsError,
@@ -63,6 +64,9 @@ def load(
     rating: str | int | None = None,
     min_rating: float | None = None,
     weight: str | int | None = None,
+    event: str | int | None = None,
+    weights: Mapping[str, float] | None = None,
+    goal: str | Sequence[str] | None = None,
     duplicates: Duplicates = "first",
     separator: str | None = None,
     header: bool | None = None,
@@ -85,6 +89,9 @@ def load(
     weight : name or position of a column that says how much a row counts (a rating, a number of
         plays), for models that use it (docs/data.md); "value" for the values of a matrix. Rows
         whose weight is missing, or not above 0, are counted in `.dropped`
+    event, weights, goal : name or position of the column of kinds of events; how much each kind
+        counts ({"view": 1, "purchase": 5}, times `weight`), below 0 for a dislike; the kinds that
+        are targets, of all. A kind without a weight is left out; without `weights` each counts 1
     duplicates : what becomes of a (user, item) pair that occurs again: "first" keeps the first in
         time, "sum" the first with the sum of all weights (1 each without a column), "all" every
         event
@@ -106,7 +113,9 @@ def load(
     named = isinstance(source, str) and source in DATASETS and not Path(source).exists()
     if min_rating is None and named:
         min_rating = DATASETS[source].min_rating
-    columns = {"user": user, "item": item, "time": time, "rating": rating, "weight": weight}
+    kinds = EventKinds.asked(event, weights, goal)
+    columns = {"user": user, "item": item, "time": time, "rating": rating}
+    columns |= {"weight": weight, "event": event}
     asked = Asked(columns, min_rating is not None, separator, header, encoding)
     if hasattr(source, "tocoo"):
         raw = _read_matrix(source, asked)
@@ -117,18 +126,22 @@ def load(
         kind = type(source)
         raw = _read_frame(source, asked, f"the {kind.__module__.split('.')[0]} {kind.__name__}")
     with in_words(raw.report.origin):
-        if order == "file":
-            report = replace(
-                raw.report,
-                columns={**raw.report.columns, "time": "row number"},
-                guessed=tuple(role for role in raw.report.guessed if role != "time"),
-            )
-            numbers = pa.chunked_array([np.arange(report.rows)])
-            raw = raw._replace(columns={**raw.columns, "time": numbers}, report=report)
-        data = to_interactions(raw, min_rating, duplicates)
+        raw = _in_file_order(raw) if order == "file" else raw
+        data = to_interactions(raw, min_rating, duplicates, kinds)
     if progress and (found := raw.report.sentence()):
         say(f"{raw.report.origin}: {found}")
     return data
+
+
+def _in_file_order(raw: RawTable) -> RawTable:
+    """The table with the number of each row as its time."""
+    report = replace(
+        raw.report,
+        columns={**raw.report.columns, "time": "row number"},
+        guessed=tuple(role for role in raw.report.guessed if role != "time"),
+    )
+    numbers = pa.chunked_array([np.arange(report.rows)])
+    return raw._replace(columns={**raw.columns, "time": numbers}, report=report)
 
 
 def _locate(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
@@ -168,7 +181,8 @@ def _read_matrix(matrix: Any, asked: Asked) -> RawTable:
         "value": np.asarray(entries.data, dtype=np.float64),
     }
     roles = {"user": "row", "item": "column", "rating": "value"}
-    asked = Asked({**roles, "weight": asked.columns["weight"]}, need_rating=True)
+    more = {role: asked.columns[role] for role in ("weight", "event")}
+    asked = Asked({**roles, **more}, need_rating=True)
     origin = f"the {shape[0]} x {shape[1]} {type(matrix).__name__}"
     return _read_frame(columns, asked, origin, "matrix")._replace(shape=shape)
 
@@ -182,7 +196,7 @@ class _Part(NamedTuple):
 
 
 def _read_log(source: SourceFile, asked: Asked) -> RawTable:
-    """The user, item, time and (if asked for) rating and weight columns of all files."""
+    """The user, item, time and (if asked for) rating, weight and event columns of all files."""
     raws = list(log_batches(source, asked, None))
     if not raws:
         raise DataError(f"{source.path} has no rows")
@@ -337,8 +351,8 @@ def _text_columns(
 def _conversion(
     roles: Mapping[str, str], partitions: Mapping[str, Any], inferred: bool
 ) -> pa_csv.ConvertOptions:
-    """Ids as dictionaries ('007' stays '007'); the type of all else is `inferred`, or text."""
-    types = dict.fromkeys(("user", "item"), pa.dictionary(pa.int32(), pa.string()))
+    """Ids and events as dictionaries ('007' stays '007'); all else as `inferred`, or text."""
+    types = dict.fromkeys(("user", "item", "event"), pa.dictionary(pa.int32(), pa.string()))
     types |= {} if inferred else dict.fromkeys(("time", "rating", "weight"), pa.string())
     return pa_csv.ConvertOptions(
         include_columns=[name for name in roles if name not in partitions],
@@ -354,7 +368,8 @@ def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
 
     The columns are those of a table, or user_id, item_id and, where known, timestamp and weight.
     `load` of the file gives the same interactions: with `weight="weight"`, and with
-    `duplicates="all"` where there are repeats.
+    `duplicates="all"` where there are repeats. Where there is a column `event` (`to_table`), with
+    `event="event", weights={"goal": 1, "other": 1, "disliked": -1}, goal="goal"`.
     """
     path = Path(path)
     if path.suffix not in (".parquet", ".csv", ".tsv", ".inter"):
@@ -365,7 +380,7 @@ def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
         if path.suffix == ".parquet":
             pa_parquet.write_table(table, temporary, compression="zstd")
             return path
-        kinds = {"user_id": ":token", "item_id": ":token"}
+        kinds = dict.fromkeys(("user_id", "item_id", "event"), ":token")
         names = [name + kinds.get(name, ":float") * is_inter for name in table.column_names]
         separator = "," if path.suffix == ".csv" else "\t"
         quotes = "none" if is_inter else "needed"

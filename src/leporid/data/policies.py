@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leporid.data.columns import RawTable
+from leporid.data.event_kinds import EventKinds
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Duplicates, Interactions
 from leporid.errors import DataError, LeporidWarning, shortened
@@ -46,13 +47,23 @@ class KeptRows(NamedTuple):
     item_values: pa.Array
     dropped: dict[str, int]
     """Rows left out, by reason."""
+    goal: NDArray[np.bool_] | None
+    """bool[n]: which events are targets; None: all."""
+    disliked: NDArray[np.bool_] | None
+    """bool[n]: which events are negative; None: none is."""
 
 
 def to_interactions(
-    raw: RawTable, min_rating: float | None, duplicates: Duplicates = "first"
+    raw: RawTable,
+    min_rating: float | None,
+    duplicates: Duplicates = "first",
+    kinds: EventKinds | None = None,
 ) -> Interactions:
-    """Raw columns as `Interactions`. The ids of a matrix are positions: empty rows keep theirs."""
-    rows = keep_rows(raw, min_rating)
+    """Raw columns as `Interactions`. The ids of a matrix are positions: empty rows keep theirs.
+
+    A disliked item is no part of the user's history: its other events are left out and counted.
+    """
+    rows = keep_rows(raw, min_rating, kinds)
     check_kept(raw.report.origin, raw.report.rows, rows.dropped)
     if raw.shape is None:
         user_of, users = id_lookup(rows.user_values, np.bincount(rows.user), "user")
@@ -61,18 +72,37 @@ def to_interactions(
         user_of, item_of = rows.user_values.to_numpy(), rows.item_values.to_numpy()
         users, items = IdMap.range(raw.shape[0], "user"), IdMap.range(raw.shape[1], "item")
     time = None if rows.time is None else np.asarray(rows.time)
-    columns = user_of[rows.user], item_of[rows.item], time, users, items, rows.dropped
-    data = Interactions.from_arrays(*columns, weight=rows.weight, duplicates=duplicates)
+    user, item = user_of[rows.user], item_of[rows.item]
+    columns: dict[str, Any] = {"user": user, "item": item, "time": time, "weight": rows.weight}
+    columns["goal"] = rows.goal
+
+    def part(keep: Any, **how: Any) -> Interactions:
+        some = {name: c if c is None else c[keep] for name, c in columns.items()}
+        return Interactions.from_arrays(**{**some, **how}, users=users, items=items)
+
+    if rows.disliked is None:
+        data = part(slice(None), dropped=rows.dropped, duplicates=duplicates)
+    else:
+        negative = part(rows.disliked, dropped=rows.dropped, goal=None)
+        pairs = user.astype(np.int64) * len(items) + item
+        left_out = np.isin(pairs, pairs[rows.disliked])
+        if left_out.all():
+            raise DataError(f"{raw.report.origin}: all events that are left are of disliked items")
+        lost = int(np.count_nonzero(left_out & ~rows.disliked))
+        dropped = {**negative.dropped, **({"disliked item": lost} if lost else {})}
+        how = {"disliked": replace(negative, dropped={}), "dropped": dropped}
+        data = part(~left_out, duplicates=duplicates, **how)
     return replace(data, source=replace(raw.report, time_unit=rows.time_unit))
 
 
-def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
+def keep_rows(raw: RawTable, min_rating: float | None, kinds: EventKinds | None = None) -> KeptRows:
     """Leave out and count what the policies exclude.
 
     A row counts once, for the first of these that applies: missing user, missing item, unreadable
     or missing time, unreadable or missing rating (only where `min_rating` asks for ratings), below
-    `min_rating`; in a matrix without `min_rating`, a stored zero; unreadable or missing weight,
-    weight of 0 or less. What cannot be read is text: one warning shows the first of a column.
+    `min_rating`; in a matrix without `min_rating`, a stored zero; missing event, event without a
+    weight; unreadable or missing weight, weight of 0 or less. What cannot be read is text: one
+    warning shows the first of a column.
     """
     origin, names = raw.report.origin, raw.report.columns
     user, user_values = _coded(raw.columns["user"], "user", origin)
@@ -101,19 +131,33 @@ def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
         leave_out("below min_rating", rating < min_rating)
     elif raw.shape is not None:
         leave_out("explicit zero", _numbers(raw, "rating")[0] == 0)
-    weight = None
+    weight = scale = goal = disliked = None
+    if kinds is not None:
+        kind, values = _coded(raw.columns["event"], "event", origin)
+        found = [str(value) for value in values.to_pylist()]
+        by_kind, is_goal = kinds.of(found, origin)
+        leave_out("missing event", kind < 0)
+        for code in np.flatnonzero(np.bincount(kind[keep & (by_kind[kind] == 0)])):
+            leave_out(f"event {found[code]}", kind == code)
+        goal = None if is_goal is None else is_goal[kind]
+        disliked = by_kind[kind] < 0 if (by_kind < 0).any() else None
+        if kinds.weights is not None:
+            scale = np.abs(by_kind[kind])
+            weight = scale.astype(np.float32)
     if "weight" in raw.columns:
-        values, unreadable = _numbers(raw, "weight")
+        numbers, unreadable = _numbers(raw, "weight")
         leave_out("unreadable weight", unreadable)
         with np.errstate(over="ignore"):
-            weight = values.astype(np.float32)
+            weight = (numbers if scale is None else numbers * scale).astype(np.float32)
         leave_out("missing weight", ~np.isfinite(weight))
         leave_out("weight of 0 or less", weight <= 0)
     if dropped:
         user, item = user[keep], item[keep]
-        weight = None if weight is None else weight[keep]
         time = None if time is None else time.filter(pa.array(keep))
-    return KeptRows(user, item, time, weight, unit, user_values, item_values, dropped)
+        weight = None if weight is None else weight[keep]
+        goal, disliked = (c if c is None else c[keep] for c in (goal, disliked))
+    columns = user, item, time, weight, unit, user_values, item_values
+    return KeptRows(*columns, dropped, goal, disliked)
 
 
 def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:

@@ -27,6 +27,7 @@ from leporid.artifacts import (
     write_json,
     write_manifest,
 )
+from leporid.data.event_kinds import parts_of
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions, expect
@@ -93,9 +94,9 @@ class Split:
         return self.valid if part == "valid" else self.test
 
     def targets(self, part: Part) -> Interactions:
-        """What is to be found in `part`, each item once: new ones, and repeats if included."""
-        held_out = self.part(part)
-        first = held_out.is_first if self.include_seen else held_out.first_after(self.known(part))
+        """What is to be found in `part`, each item once: goal events, repeats only if included."""
+        held_out, known = self.part(part).goals, self.known(part).goals
+        first = held_out.is_first if self.include_seen else held_out.first_after(known)
         return held_out if first.all() else held_out.select(first)
 
     @cached_property
@@ -108,8 +109,9 @@ class Split:
         """The same parts with `include_seen`, None for as it is; warns where repeats are rare."""
         if include_seen is None or include_seen == self.include_seen:
             return self
-        total = len(self.train_valid) + len(self.test)
-        repeats = self.train_valid.repeats + len(self.test) - len(self.targets("test"))
+        test = self.test.goals
+        total = len(self.train_valid.goals) + len(test)
+        repeats = self.train_valid.repeats + len(test) - len(self.targets("test"))
         if include_seen and repeats < RARE_REPEATS * total:
             text = f"only {repeats:,} of {total:,} interactions are repeats: include_seen "
             _warn(f"{text}(--include-seen) is for logs that have them, read with duplicates='all'")
@@ -394,4 +396,5 @@ def _cut(data: Interactions, train_end: Any, valid_end: Any, protocol: str) -> S
 def _parts(
     data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
 ) -> Split:
-    return Split(data.select(train), data.select(~(train | test)), data.select(test), protocol)
+    first, then, last = parts_of(data, train, test)
+    return Split(first, then, last, protocol)

@@ -144,11 +144,11 @@ def evaluate(
 ) -> MetricTable:
     """Rank every candidate for every user with items in `part`, and compare.
 
-    Candidates are the items the user does not have in `split.known(part)`; a held-out item among
-    those cannot be found, is left out, and counted in `.repeated`. Nothing is sampled, ties go to
-    the smaller item index. Users are scored in chunks that fit the free memory, which never changes
-    the result. Users without items in `part` are left out and counted in `.skipped`; those without
-    a training interaction are ranked, counted in `.cold`, and a stratum ('cold-users').
+    Candidates are the items the user neither has (of the goal, if there is one) nor dislikes in
+    `split.known(part)`; a held-out item that is none is left out, counted in `.repeated`. Nothing
+    is sampled, ties go to the smaller item index. Users are scored in chunks that fit the free
+    memory, which never changes the result. Users without items in `part` are left out and counted
+    in `.skipped`; those without a training interaction are ranked, and a stratum ('cold-users').
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def evaluate(
     cuts, families = _asked(at, FAMILIES if metrics is None else metrics)
     shows = split.include_seen or getattr(getattr(model, "fitting", None), "include_seen", False)
     exclude_seen = not shows if exclude_seen is None else exclude_seen
-    known = split.known(part).sequences()
+    known, hidden = split.known(part).sequences(), split.known(part).hidden(not exclude_seen)
     held_out, repeated = _items_to_find(replace(split, include_seen=not exclude_seen), part)
     users, n = np.unique(held_out.user), cuts[-1]
     if isinstance(model, Recommendations):
@@ -178,15 +178,15 @@ def evaluate(
     elif isinstance(model, TopK):
         top = _given_lists(model, split, users, n)
     else:
-        _refuse_known(model, split.part(part), part)
+        _refuse_known(model, split.part(part).goals, part)
         scorer, n_items = _scorer(model, split, known), split.n_items
         reporter, step = make_progress(progress), chunk_rows(n_items, batch_size)
         reporter.start("evaluate", total=len(users))
         top = np.empty((len(users), n), dtype=np.int32)
         for start in range(0, len(users), step):
             chunk = users[start : start + step]
-            seen = known.take(chunk) if exclude_seen else None
-            top[start : start + step] = _ranked(scorer(chunk), chunk, n_items, n, seen, split.users)
+            about = n_items, n, hidden.take(chunk), split.users
+            top[start : start + step] = _ranked(scorer(chunk), chunk, *about)
             reporter.advance(len(chunk))
         reporter.close()
     train = split.train
@@ -228,9 +228,10 @@ def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], 
 
 def _items_to_find(split: Split, part: Part) -> tuple[Interactions, int]:
     """What counts as found, each item once; how many others the users have already."""
-    held_out, distinct = split.targets(part), np.count_nonzero(split.part(part).is_first)
+    held_out, distinct = split.targets(part), np.count_nonzero(split.part(part).goals.is_first)
     if not distinct:
-        raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
+        what = "is empty" if not len(split.part(part)) else "has no event of the goal"
+        raise DataError(f"the {part} part of the split {what}: there is nothing to evaluate on")
     if not len(held_out):
         raise DataError(
             f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
@@ -240,7 +241,7 @@ def _items_to_find(split: Split, part: Part) -> tuple[Interactions, int]:
 
 
 def _ranked(
-    scores: Any, users: Users, n_items: int, n: int, seen: Sequences | None, ids: IdMap
+    scores: Any, users: Users, n_items: int, n: int, seen: Sequences, ids: IdMap
 ) -> NDArray[np.int32]:
     """int32[m, n]: the best items for some users, from their scores."""
     if tuple(scores.shape) != (len(users), n_items):
@@ -293,7 +294,7 @@ def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
     """A final model has been fitted on everything: on what it knows it would look splendid."""
     if not getattr(getattr(model, "fitting", None), "final", False):
         return
-    asked, fitted = (p.user * np.int64(p.n_items) + p.item for p in (held_out, model.train))
+    asked, fitted = (p.user * np.int64(p.n_items) + p.item for p in (held_out, model.train.goals))
     if np.isin(asked, fitted).any():
         raise DataError(
             f"this is a final model, fitted on the {part} part too: evaluate the validated one "

@@ -82,7 +82,7 @@ def record_run(
     on test, where it was made before. `extra` is recorded too.
     """
     test = evaluate(fitted, split, at=at) if table is None else table
-    valid = evaluate(fitted, split, at=at, part="valid").mean() if len(split.valid) else {}
+    valid = evaluate(fitted, split, at=at, part="valid").mean() if len(split.valid.goals) else {}
     bounded = [f"{family}@{max(at)}" for family in ("NDCG", "HR", "F1")]
     facts: dict[str, Any] = {
         "protocol": split.protocol,

@@ -145,7 +145,7 @@ def _check(metric: str, trials: int, split: Split) -> None:
         raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
     if trials < 1:
         raise ConfigError(f"trials must be at least 1, not {trials}")
-    if len(split.valid) == 0:
+    if len(split.valid.goals) == 0:
         raise DataError("the validation part of the split is empty: nothing to tune on")
 
 

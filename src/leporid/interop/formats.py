@@ -28,7 +28,7 @@ from leporid.artifacts import (
     write_manifest,
 )
 from leporid.data import VECTOR_READERS, IdMap, Split, write_log
-from leporid.errors import DataError, UnknownNameError
+from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.initializers import InitialEmbeddings
 from leporid.models import find_model, read_trained
 from leporid.spectral import Embedding
@@ -105,6 +105,8 @@ def write_benchmark(split: Split, folder: str | Path, name: str | None = None) -
 
     It looks for them in a folder of the data set's name, which is the default of `name`.
     """
+    if split.train.goal is not None or split.train.disliked is not None:
+        raise ConfigError("RecBole's files know no goal and no dislikes: load without events")
     folder = Path(folder)
     name = name or folder.resolve().name
     files = [

@@ -44,8 +44,8 @@ class ModelVectors:
     @classmethod
     def of(cls, model: Recommender) -> ModelVectors:
         """The vectors of a fitted model; `VectorsUnsupportedError` where it has none."""
-        seen = model.known.sequences()
-        users = model.user_vectors(seen, np.arange(len(model.users), dtype=np.int32))
+        everyone = np.arange(len(model.users), dtype=np.int32)
+        users, seen = model.user_vectors(model.known.sequences(), everyone), model.known.hidden()
         return cls(users, model.item_vectors(), model.users, model.items, seen)
 
     @classmethod

@@ -118,7 +118,7 @@ class Blend(Recommender):
 
     def _fuse(self, scores: list[Scores], weights: Sequence[float], seen: Sequences) -> Scores:
         fused, depth = np.zeros_like(scores[0]), min(self.config.depth, scores[0].shape[1])
-        hidden = None if self.fitting.include_seen else seen
+        hidden = None if self.fitting.include_seen else seen.goals()
         behind = 1 / (self.config.damping + depth)
         votes = (1 / (self.config.damping + np.arange(depth)) - behind).astype(np.float32)
         for weight, own in zip(weights, scores, strict=True):

@@ -39,7 +39,7 @@ class Recent(TopPop):
     search_space: ClassVar[SearchSpace] = {"days": Float(1.0, 365.0, log=True)}
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        train, newest = split.train, np.zeros(split.n_items, np.int64)
+        train, newest = split.train.goals, np.zeros(split.n_items, np.int64)
         if train.time is None:
             text = "the training part has no times: recent ranks by the interactions of all time"
             warnings.warn(text, LeporidWarning, stacklevel=4)

@@ -23,7 +23,7 @@ class TopPopConfig(Config):
 
 
 class TopPop(Recommender):
-    """Score of an item: its number of training interactions."""
+    """Score of an item: its number of training interactions (goal events, where there is one)."""
 
     name = "toppop"
     config_class: ClassVar[type[Config]] = TopPopConfig
@@ -31,7 +31,7 @@ class TopPop(Recommender):
     """float32[n_items]: training interactions of each item."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        counts = np.bincount(split.train.item, minlength=split.n_items)
+        counts = np.bincount(split.train.goals.item, minlength=split.n_items)
         self.popularity = counts.astype(np.float32)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:

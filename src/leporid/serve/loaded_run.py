@@ -157,7 +157,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     name = " + ".join(member.name for member in members) or model.name
     has_net = any(hasattr(part, "net") for part in (model, *members))
     # What a first stage prepares once, no request should wait for.
-    model.retrieve(some, 1, 2, hidden=model.known.sequences().take(some))
+    model.retrieve(some, 1, 2, hidden=model.known.hidden().take(some))
     titles = tuple(info.title for info in information)
     genres = tuple(info.genres for info in information)
     ids = tuple(model.items.ids.to_pylist())

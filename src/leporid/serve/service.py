@@ -61,6 +61,8 @@ class UserQuery:
     n_events: int = 0
     impression: Impression | None = None
     """Of a user in a test of two runs; its items are set with the result."""
+    stored: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
+    """Items that the store knows of the user."""
 
     @property
     def cost(self) -> int:
@@ -81,11 +83,14 @@ class UserQuery:
             return
         repeats = self.run.model.fitting.include_seen
         events = self.run.known_items(stored if repeats else list(dict.fromkeys(stored)))
+        self.stored = events
         _, self.known, before = self.run.find_user(self.user, required=len(events) == 0)
         events = events[~np.isin(events, before)]
         self.history, self.n_events = np.concatenate([before, events]), len(events)
         for other in self.others:
-            own = [other.ids[index] for index in other.find_user(self.user)[2]]
+            _, index, had = other.find_user(self.user)
+            had = had if index is None else other.model.known.hidden().of(index)
+            own = [other.ids[item] for item in had]
             self.excluded = np.concatenate([self.excluded, self.run.known_items(own)])
 
     def hidden(self) -> NDArray[np.int32]:
@@ -95,7 +100,9 @@ class UserQuery:
             hidden[self.candidates] = False
         hidden[self.excluded] = True
         if self.exclude_seen:
-            hidden[self.history] = True
+            hidden[self.history if self.user is None else self.stored] = True
+        if self.known is not None:
+            hidden[self.run.model.known.hidden(not self.exclude_seen).of(self.known)] = True
         return np.flatnonzero(hidden).astype(np.int32)
 
     def result(

@@ -254,8 +254,10 @@ def merged_log(
             "the log has no times, so events cannot be put in order with it: read it with "
             "--order file if its rows are in time order"
         )
-    if log is not None and log.weight is not None:
-        raise DataError("the log has weights, and events have none: read it without them")
+    if log is not None and (log.weight is not None or log.goal is not None or log.disliked):
+        raise DataError(
+            "the log has weights or kinds of events, and events have none: read it without them"
+        )
     kinds = {"user_id": pa.string(), "item_id": pa.string(), "timestamp": pa.int64()}
     table = pa.table(dict(zip(kinds, zip(*events, strict=True), strict=True)), pa.schema(kinds))
     if log is not None:

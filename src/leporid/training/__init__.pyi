@@ -8,6 +8,7 @@ from .config import seed_default as seed_default
 from .loop import Backward as Backward
 from .loop import Trainable as Trainable
 from .loop import train_loop as train_loop
+from .sampler import DISLIKED_SHARE as DISLIKED_SHARE
 from .sampler import Batch as Batch
 from .sampler import NegativeSampler as NegativeSampler
 from .sampler import Sampler as Sampler

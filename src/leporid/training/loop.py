@@ -248,10 +248,10 @@ def _stale(config: TrainingConfig, state: TrainingState) -> bool:
 
 def _validation_part(split: Split, config: TrainingConfig, seed: int) -> Split | None:
     """The split with the users that validate; None where nobody does."""
-    if not config.eval_every or not len(split.valid):
+    if not config.eval_every or not len(split.valid.goals):
         return None
     parse_metric(config.metric)  # refuses an unknown one before the first step
-    present = np.unique(split.valid.user)
+    present = np.unique(split.valid.goals.user)
     if not 0 < config.eval_users < len(present):
         return split
     source = np.random.default_rng(derive_seed(seed, "validation users"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from leporid.errors import DataError
 from leporid.kernel import kernel
 from leporid.training.config import generator
 
+DISLIKED_SHARE = 0.25
+"""Share of the negatives of a user with disliked items that are drawn among these."""
 Ints: TypeAlias = NDArray[np.int64]
 
 
@@ -28,7 +30,8 @@ class Sampling:
 
     kind: Literal["pairs", "windows", "sequences"]
     """`pairs`: every training interaction. `windows`: every interaction from a user's second
-    on, with the items before it. `sequences`: one example per user, the whole sequence."""
+    on, with the items before it. `sequences`: one example per user, the whole sequence. Where
+    there is a goal, its events alone are positives."""
     length: int = 0
     """Items of history in windows and sequences."""
     targets: int = 1
@@ -74,13 +77,19 @@ class Sampler:
     def __init__(self, data: TrainingData, sampling: Sampling, batch_size: int, seed: int) -> None:
         self.data, self.sampling, self.seed = data, sampling, seed
         self._negatives = NegativeSampler(data)
+        self._targets, self._goal_end = data.item, None
+        if data.goal is not None and sampling.kind == "sequences":
+            self._targets = data.item.where(data.goal, -1)
+            row = torch.arange(1, len(data.item) + 1, device=data.device).where(data.goal, 0)
+            self._goal_end = torch.cat([row.new_zeros(1), row.cummax(0).values])
+            """int64[n + 1]: where the last goal event before each row ends."""
         self._examples = self._usable_examples()
         self.n_examples = len(self._examples)
         if not self.n_examples:
             raise DataError(
                 f"no example to train on: {sampling.kind} need users with "
                 f"{1 + sampling.shortest * (sampling.kind != 'pairs')} or more items in training, "
-                f"and with an item left that is no positive"
+                f"and with an item left that is no positive; of a goal, where there is one"
             )
         self.batch_size = min(batch_size, self.n_examples)
         self.steps_per_epoch = self.n_examples // self.batch_size
@@ -105,8 +114,12 @@ class Sampler:
         if sampling.negatives:
             usable &= self._negatives.has_negatives()
         if sampling.kind == "sequences":
+            if self._goal_end is not None:  # a target from the second item on
+                usable &= self._goal_end[data.indptr[1:]] > data.indptr[:-1] + 1
             return usable.nonzero().squeeze(1)
         keep = usable[data.user]
+        if data.goal is not None:
+            keep &= data.goal
         if sampling.kind == "windows" and not sampling.circular:
             position = torch.arange(len(data.user), device=data.device) - data.indptr[data.user]
             last = (count - sampling.targets).clamp(min=1)[data.user]
@@ -127,9 +140,25 @@ class Sampler:
         if sampling.kind == "windows" and sampling.targets > 1:
             ahead = row[:, None] + torch.arange(sampling.targets, device=row.device)
             # A user with too few items for all targets repeats the last one.
-            positives = data.item[ahead.minimum(data.indptr[users + 1][:, None] - 1)]
+            ahead = ahead.minimum(data.indptr[users + 1][:, None] - 1)
+            positives = data.item[ahead]
+            if data.goal is not None:  # an event that is no target repeats the first one
+                positives = torch.where(data.goal[ahead], positives, positives[:, :1])
         negatives = self._negatives.sample(users, sampling.negatives, source)
+        if data.disliked is not None:
+            negatives = self._with_disliked(*data.disliked, users, negatives, source)
         return Batch(users, positives, negatives, history)
+
+    @staticmethod
+    def _with_disliked(
+        indptr: Tensor, items: Tensor, users: Tensor, negatives: Tensor, source: torch.Generator
+    ) -> Tensor:
+        """The negatives, with `DISLIKED_SHARE` of them drawn among what the user dislikes."""
+        count = indptr.diff()[users][:, None]
+        shape = (2, *negatives.shape)
+        chance, share = torch.rand(shape, generator=source, device=users.device)
+        position = (indptr[users][:, None] + (share * count).long()).clamp(max=len(items) - 1)
+        return torch.where((count > 0) & (chance < DISLIKED_SHARE), items[position], negatives)
 
     def _sequences(self, users: Tensor, source: torch.Generator) -> Batch:
         data, length = self.data, self.sampling.length
@@ -137,9 +166,12 @@ class Sampler:
         # Of a sequence that is too long, a random stretch.
         slack = (end - start - length - 1).clamp(min=0)
         share = torch.rand(len(users), generator=source, device=users.device)
-        end = end - (share * (slack + 1)).to(torch.int64).minimum(slack)
+        last, end = end, end - (share * (slack + 1)).to(torch.int64).minimum(slack)
+        if self._goal_end is not None:  # the newest item is a target
+            before, last = self._goal_end[end], self._goal_end[last]
+            end = torch.where(before > start + 1, before, last)
         history = windows(data.item, start, end - 1, length, repeat=False)
-        positives = windows(data.item, start + 1, end, length, repeat=False)
+        positives = windows(self._targets, start + 1, end, length, repeat=False)
         count = self.sampling.negatives
         drawn = self._negatives.sample(users, length * count, source).view(
             len(users), length, count
@@ -160,13 +192,25 @@ class TrainingData:
     """int64[n_users + 1]: user u has rows `indptr[u]:indptr[u + 1]`."""
     sorted_item: Tensor
     """int64[n]: each user's items in ascending order (what the negative sampler searches)."""
+    goal: Tensor | None = None
+    """bool[n]: which interactions are positives; None: all."""
+    disliked: tuple[Tensor, Tensor] | None = None
+    """int64[n_users + 1], int64[m]: indptr and items of what users dislike; None: nothing."""
 
     @classmethod
     def from_interactions(cls, train: Interactions, device: torch.device) -> TrainingData:
         by_item = train.item[np.lexsort((train.item, train.user))]
-        arrays = (train.user, train.item, train.sequences().indptr, by_item)
-        tensors = (torch.from_numpy(np.asarray(a, dtype=np.int64)).to(device) for a in arrays)
-        return cls(train.n_items, *tensors)
+
+        def tensor(array: NDArray[Any], dtype: Any = np.int64) -> Tensor:
+            return torch.from_numpy(np.asarray(array, dtype=dtype)).to(device)
+
+        rows = tensor(train.user), tensor(train.item), tensor(train.sequences().indptr)
+        goal = None if train.goal is None else tensor(train.goal, np.bool_)
+        disliked = None
+        if train.disliked:
+            negative = train.disliked.sequences()
+            disliked = tensor(negative.indptr), tensor(negative.items)
+        return cls(train.n_items, *rows, tensor(by_item), goal, disliked)
 
     @property
     def device(self) -> torch.device:

@@ -95,7 +95,7 @@ def fit_linear_part(
     split: Split,
 ) -> LinearPart | None:
     """SLIM beside a trained network; `gain` is a number, or "auto": chosen on validation."""
-    if gain == 0 or (gain == "auto" and not len(split.valid)):
+    if gain == 0 or (gain == "auto" and not len(split.valid.goals)):
         return None
     lengths = np.bincount(split.train.user).astype(np.float64)
     if gain == "auto" and min(np.square(lengths).sum(), split.n_items**2) > _PAIRS:
@@ -104,7 +104,9 @@ def fit_linear_part(
         )
         warnings.warn(f"{text}: linear_gain is 0, compare with SLIM", LeporidWarning, stacklevel=2)
         return None
-    pairs = PENALTIES if penalties is None and len(split.valid) else [penalties or PENALTIES[0]]
+    pairs = (
+        PENALTIES if penalties is None and len(split.valid.goals) else [penalties or PENALTIES[0]]
+    )
     fitted = [LinearPart(SLIM(l1=l1, l2=l2).fit(split, progress=False), 1.0) for l1, l2 in pairs]
     users, part = _sampled(split)
     known = split.train.sequences()
@@ -119,7 +121,7 @@ def fit_linear_part(
 
 def _sampled(split: Split) -> tuple[Indices, Split]:
     """Some users of the validation part, and the split with their part of it."""
-    users = np.unique(split.valid.user)
+    users = np.unique(split.valid.goals.user)
     most = max(1, min(_USERS, _SCORES // split.n_items))
     if len(users) > most:
         users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))

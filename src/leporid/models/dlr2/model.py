@@ -235,10 +235,8 @@ class DLR2(NeuralRecommender):
         return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])
 
     def _top_k(self, users: Indices, n: int, exclude_seen: bool | None, allowed: Allowed) -> TopK:
-        exclude_seen = self.hides(exclude_seen)
         if allowed is None and len(users) >= _WORTH_ANCHORS:
-            known = self.known.sequences().take(users)
-            hidden = known if exclude_seen else Sequences.from_rows([known.of(0)[:0]] * len(users))
+            hidden = self.known.hidden(not self.hides(exclude_seen)).take(users)
             top = self.retrieve(users, n, max(CANDIDATES, 2 * n), hidden=hidden)
             if top is not None:
                 return top

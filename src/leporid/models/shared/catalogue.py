@@ -53,6 +53,7 @@ def describe(name: str) -> dict[str, Any]:
         **_registry.describe(name),
         "initial_embeddings": cls.takes_initial_vectors,
         "new_users": cls.supports_new_users(),
+        "uses_weights": cls.uses_weights,
         "recipes": cls.recipes
         | {f"general ({kind})": change for kind, change in cls.general_by_kind.items()},
         "settings": cls.config_class.describe(),

@@ -274,12 +274,14 @@ def _merged(old: Interactions, new: Interactions | None, listed: list[Any]) -> I
     parts = [old] if new is None or not len(new) else [old, new]
     if old.time is not None and any(part.time is None for part in parts):
         raise DataError("the new interactions have no times, and those of the model have")
-    user = np.concatenate([_rows(users, part.users)[part.user] for part in parts])
-    item = np.concatenate([_rows(items, part.items)[part.item] for part in parts])
-    rows = Interactions.joined(*parts)
+    both = (
+        part.renumbered(_rows(users, part.users), _rows(items, part.items), users, items)
+        for part in parts
+    )
+    rows = Interactions.joined(*both)
     return Interactions.from_arrays(
-        user, item, rows.time, users, items, weight=rows.weight,
-        duplicates="all" if old.repeats else "first",
+        rows.user, rows.item, rows.time, users, items, weight=rows.weight, goal=rows.goal,
+        disliked=rows.disliked, duplicates="all" if old.repeats else "first",
     )  # fmt: skip
 
 

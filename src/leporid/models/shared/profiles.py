@@ -46,14 +46,14 @@ def best_window(train: Interactions) -> int | None:
     if not train.has_order:
         return None
     split = temporal_split(train, train=0.8, valid=0.2)
-    users = np.unique(split.valid.user)
+    users = np.unique(split.valid.goals.user)
     if len(users) > _USERS:
         users = np.random.default_rng(0).choice(users, _USERS, replace=False)
         valid = split.valid.select(np.isin(split.valid.user, users))
         split = dataclasses.replace(split, valid=valid)
     if not len(users):
         return None
-    repeats = not train.is_first.all()
+    repeats = train.repeats > 0
     by_item = canonical(split.train.csr().T)
     neighbours = top_k_neighbours(by_item, min(_NEIGHBOURS, train.n_items - 1), shrink=20.0)
     weights = canonical(neighbours.csr().T)
@@ -114,7 +114,7 @@ class ProfileRecommender(Recommender):
         scores = self._score_profiles(self._profiles(histories), users)
         blank = np.diff(histories.indptr) == 0
         if blank.any():
-            scores[blank] = np.bincount(self.train.item, minlength=self.train.n_items)
+            scores[blank] = np.bincount(self.train.goals.item, minlength=self.train.n_items)
         return scores
 
     def _profiles(self, histories: Sequences) -> sparse.csr_array:

@@ -42,8 +42,8 @@ class Recommender(abc.ABC):
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
     not, and `exclude_seen` hides what a user has already; None does as the model was fitted
-    (`train(..., include_seen=True)`). An unknown id is an `UnknownIdError`; in a history it is left
-    out and counted in a `LeporidWarning`.
+    (`train(..., include_seen=True)`). What a user dislikes is hidden in any case. An unknown id is
+    an `UnknownIdError`; in a history it is left out and counted in a `LeporidWarning`.
     """
 
     name: ClassVar[str]
@@ -363,7 +363,7 @@ class Recommender(abc.ABC):
         return not self.fitting.include_seen if exclude_seen is None else exclude_seen
 
     def _top_k(self, users: Indices, n: int, exclude_seen: bool | None, allowed: Allowed) -> TopK:
-        seen = self.known.sequences().take(users) if self.hides(exclude_seen) else None
+        seen = self.known.hidden(not self.hides(exclude_seen)).take(users)
         shape = len(users), n, self.known.n_items
         return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 

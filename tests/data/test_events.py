@@ -1,0 +1,208 @@
+"""Kinds of events: which rows they become, which are targets, and what a list must not show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leporid
+from leporid.data import IdMap, Interactions, Split, inner_validation_split, split_by, write_log
+from leporid.errors import ConfigError, DataError
+from leporid.models import everything
+from tests.data.event_log import WEIGHTS, Row, frame, rows
+
+GOAL: Any = {"event": "kind", "weights": WEIGHTS, "goal": "purchase"}
+
+
+def events_of(data: Interactions) -> list[tuple[Any, ...]]:
+    """(user, item, time, weight, whether it is of the goal) by external id, sorted."""
+    assert data.time is not None
+    assert data.weight is not None
+    assert data.goal is not None
+    users, items = data.users.externals(data.user), data.items.externals(data.item)
+    rest = data.time.tolist(), data.weight.tolist(), data.goal.tolist()
+    return sorted(zip(users, items, *rest, strict=True))
+
+
+def disliked(log: list[Row]) -> set[tuple[int, int]]:
+    return {(u, i) for u, i, kind, _ in log if kind == "dislike"}
+
+
+def expected(log: list[Row], duplicates: str = "all") -> list[tuple[Any, ...]]:
+    """What is to be loaded, by loops."""
+    gone, found = disliked(log), {}
+    for u, i, kind, t in sorted(log, key=lambda row: row[3]):
+        if kind in ("spam", "dislike") or (u, i) in gone:
+            continue
+        key = (u, i, kind == "purchase", t if duplicates == "all" else None)
+        if key not in found:
+            found[key] = [t, 0.0]
+        if found[key][1] == 0.0 or duplicates == "sum":
+            found[key][1] += WEIGHTS[kind]
+    return sorted((u, i, t, w, goal) for (u, i, goal, _), (t, w) in found.items())
+
+
+@pytest.mark.parametrize("duplicates", ["first", "sum", "all"])
+def test_rows_weights_and_goals_are_those_of_the_loops(duplicates: Any) -> None:
+    log = rows()
+    data = leporid.load(frame(log), **GOAL, duplicates=duplicates, progress=False)
+    assert events_of(data) == expected(log, duplicates)
+    gone, kinds = disliked(log), Counter(kind for _, _, kind, _ in log)
+    assert data.disliked is not None
+    pairs = zip(
+        data.users.externals(data.disliked.user),
+        data.items.externals(data.disliked.item),
+        strict=True,
+    )
+    assert sorted(pairs) == sorted(gone)
+    assert data.dropped["event spam"] == kinds["spam"]
+    assert len(data) + len(data.disliked) + sum(data.dropped.values()) == len(log)
+    assert "of the goal" in repr(data)
+    assert "disliked" in repr(data)
+
+
+def test_the_weight_column_is_multiplied_and_without_weights_a_kind_counts_one() -> None:
+    log = {"user": [1, 1, 2], "item": [1, 2, 1], "kind": ["a", "b", "a"], "w": [2.0, 3.0, 4.0]}
+    data = leporid.load(log, weight="w", event="kind", weights={"a": 10, "b": 1}, progress=False)
+    assert data.weight is not None
+    assert data.weight.tolist() == [20.0, 3.0, 40.0]
+    assert data.goal is None  # every event is a target
+    plain = leporid.load(log, event="kind", goal=["b"], progress=False)
+    assert plain.weight is None
+    assert plain.goal is not None
+    assert plain.goal.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "says"),
+    [
+        ({"goal": "purchase"}, ConfigError, "--event"),
+        ({"event": "kind"}, ConfigError, "--event-weights"),
+        ({**GOAL, "goal": "dislike"}, ConfigError, "'dislike' has no weight above 0"),
+        ({**GOAL, "goal": "order"}, ConfigError, "'order' has no weight above 0"),
+        ({"event": "kind", "goal": "order"}, DataError, "cart, dislike, purchase, spam, view"),
+        ({"event": "kind", "weights": {"buy": 1}}, DataError, "no event 'buy'"),
+        ({"event": "kind", "weights": {"view": float("nan")}}, ConfigError, "'view' is no number"),
+        ({"event": "kind", "weights": {"dislike": -1}}, DataError, "disliked items"),
+    ],
+)
+def test_what_cannot_be_meant_is_an_error(how: Any, error: Any, says: str) -> None:
+    with pytest.raises(error, match=says):
+        leporid.load(frame(rows()), **how, progress=False)
+
+
+def known_before(log: list[Row], user: int, last: int) -> tuple[set[int], set[int]]:
+    """The items that a user has bought up to a time, and those disliked."""
+    before = [(i, kind) for u, i, kind, t in log if u == user and t <= last]
+    gone = {i for u, i in disliked(log) if u == user}
+    return {i for i, kind in before if kind == "purchase"} - gone, gone
+
+
+@pytest.mark.parametrize("protocol", ["temporal", "leave-last-out", "global-time"])
+@pytest.mark.parametrize("repeats", [False, True])
+def test_targets_are_the_goal_items_that_a_user_has_not(protocol: str, repeats: bool) -> None:
+    log = rows()
+    data = leporid.load(frame(log), **GOAL, duplicates="all", progress=False)
+    split = replace(split_by(data, protocol), include_seen=repeats)
+    assert {(p.goal is None, p.disliked is None) for p in (split.train, split.test)} == {
+        (False, False)
+    }
+    found = 0
+    for user in range(split.n_users):
+        times = split.train_valid.time[split.train_valid.user == user]
+        if not len(times):
+            continue
+        name, last = int(split.users.external(user)), int(times.max())
+        bought, _ = known_before(log, name, last)
+        later = known_before(log, name, len(log))[0] if not repeats else {
+            i for u, i, kind, t in log
+            if (u, kind) == (name, "purchase") and t > last and (u, i) not in disliked(log)
+        }  # fmt: skip
+        wanted = later if repeats else later - bought
+        targets = split.targets("test")
+        mine = split.items.externals(targets.item[targets.user == user])
+        assert sorted(mine) == sorted(wanted)
+        found += len(mine)
+        hidden = split.train_valid.hidden().of(user)
+        known = split.train_valid.disliked
+        assert known is not None
+        not_wanted = set(known.item[known.user == user])
+        assert set(split.items.externals(hidden)) == bought | set(
+            split.items.externals(np.array(sorted(not_wanted), np.int32))
+        )
+        assert set(split.train_valid.hidden(include_seen=True).of(user)) == not_wanted
+    assert found >= 5
+
+
+def test_dislikes_fall_into_the_part_of_their_time() -> None:
+    log = rows()
+    split = leporid.temporal_split(leporid.load(frame(log), **GOAL, progress=False))
+    seen = 0
+    for part in ("train", "valid", "test"):
+        negative = getattr(split, part).disliked
+        for user, time in zip(negative.user, negative.time, strict=True):
+            last = [
+                getattr(split, name).time[getattr(split, name).user == user].max(initial=-1)
+                for name in ("train", "valid")
+            ]
+            known = "train" if time <= last[0] else "valid" if time <= max(last) else "test"
+            assert part == known
+            seen += 1
+    whole = everything(split).train
+    assert whole.disliked is not None
+    assert seen == len(whole.disliked) == len(disliked(log))
+    random = leporid.random_split(leporid.load(frame(log), **GOAL, progress=False))
+    assert len(random.train.disliked or ()) == seen
+
+
+def test_nothing_is_lost_in_files_cores_and_inner_splits(tmp_path: Path) -> None:
+    data = leporid.load(frame(rows()), **GOAL, duplicates="all", progress=False)
+    kinds: Any = {"goal": 1, "other": 1, "disliked": -1}
+    for ending in ("parquet", "csv", "inter"):
+        file = write_log(data, tmp_path / f"log.{ending}")
+        how: Any = {"event": "event", "weights": kinds, "goal": "goal", "weight": "weight"}
+        again = leporid.load(file, **how, duplicates="all", progress=False)
+        assert again.digest == data.digest
+    split = leporid.temporal_split(data)
+    split.save(tmp_path / "split")
+    assert Split.load(tmp_path / "split").digest == split.digest
+    inner = inner_validation_split(split)
+    assert inner.train.goal is not None
+    assert len(everything(inner).train.disliked or ()) == len(split.train_valid.disliked or ())
+    names = {replace(data, goal=None).digest, replace(data, disliked=None).digest, data.digest}
+    assert len(names) == 3
+
+
+def test_a_core_counts_pairs_once_and_takes_the_dislikes_along() -> None:
+    log = rows(users=60, items=50, n=500)
+    data = leporid.load(frame(log), **GOAL, progress=False)
+    plain = replace(data, goal=None, disliked=None).select(data.is_first)
+    core, same = data.core(5), plain.core(5)
+    assert core.users == same.users
+    assert core.items == same.items
+    assert core.disliked is not None
+    assert 0 < len(core.disliked) < len(data.disliked or ())
+    kept = {*core.users.ids.to_pylist()}, {*core.items.ids.to_pylist()}
+    pairs = zip(
+        core.users.externals(core.disliked.user), core.items.externals(core.disliked.item),
+        strict=True,
+    )  # fmt: skip
+    inside = {(u, i) for u, i in disliked(log) if u in kept[0] and i in kept[1]}
+    assert set(pairs) == inside
+
+
+def test_a_view_and_a_purchase_of_a_pair_are_no_repeat() -> None:
+    ids = IdMap.range(2, "user"), IdMap.range(3, "item")
+    columns: Any = [0, 0, 0, 1], [1, 1, 1, 2], [1, 2, 3, 4]
+    goal = np.array([False, True, True, True])
+    data = Interactions.from_arrays(*map(np.array, columns), *ids, goal=goal, duplicates="all")
+    assert data.repeats == 1
+    once = Interactions.from_arrays(*map(np.array, columns), *ids, goal=goal)
+    assert once.goal is not None
+    assert once.goal.tolist() == [False, True, True]
+    assert once.dropped == {"duplicate pair": 1}

@@ -1,0 +1,54 @@
+"""A service of a model with a goal: viewed items are shown, bought and disliked ones are not."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leporid
+from leporid.errors import ConfigError, DataError
+from leporid.interop import write_benchmark
+from leporid.serve import Event, merged_log, open_store
+from leporid.serve.service import Service, UserQuery
+from tests.data.event_log import WEIGHTS, frame, rows
+
+HOW: Any = {"event": "kind", "goal": "purchase", "progress": False}
+
+
+@pytest.mark.parametrize("exclude_seen", [True, False])
+def test_lists_hide_what_the_model_hides(tmp_path: Path, exclude_seen: bool) -> None:
+    split = leporid.temporal_split(leporid.load(frame(rows()), **HOW, weights=WEIGHTS))
+    model = leporid.train("ease", split, progress=False)
+    model.save(tmp_path / "model")
+    store = open_store(tmp_path / "events.db")
+    known = split.train_valid
+    views = ~known.goals.csr().toarray().astype(bool) & known.csr().toarray().astype(bool)
+    stored = int(views[3].argmax())  # viewed before, and now in the store
+    item = str(split.items.external(stored))
+    store.add([Event(str(split.users.external(3)), item, 1)])
+    service = Service(tmp_path / "model", store=store)
+    try:
+        run, n = service.runs["main"], split.n_items
+        names = [str(split.users.external(user)) for user in range(split.n_users)]
+        queries = [UserQuery(run, n=n, user=name, exclude_seen=exclude_seen) for name in names]
+        for user, answer in enumerate(service.rank(queries)):
+            assert isinstance(answer, dict)
+            hidden = set(known.hidden(not exclude_seen).of(user).tolist())
+            hidden |= {stored} if user == 3 and exclude_seen else set()
+            found = {split.items.index(entry["id"]) for entry in answer["items"]}
+            assert found == set(range(n)) - hidden
+    finally:
+        service.close()
+
+
+def test_what_has_no_kinds_refuses_a_log_that_has(tmp_path: Path) -> None:
+    data = leporid.load(frame(rows()), **HOW)
+    with contextlib.closing(open_store(tmp_path / "events.db")) as store:
+        store.add([Event("3", "4", 1)])
+    with pytest.raises(DataError, match="kinds of events"):
+        merged_log(tmp_path / "events.db", data)
+    with pytest.raises(ConfigError, match="no goal"):
+        write_benchmark(leporid.temporal_split(data), tmp_path / "recbole")
