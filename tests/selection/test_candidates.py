@@ -23,7 +23,7 @@ from leporid.selection.candidates import (
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import open_journal
 from leporid.selection.priors import FAMILIES, NETWORKS, expected_shares, family_of
-from leporid.selection.schedule import CONTINUED_STEPS, plan_networks, training_seconds
+from leporid.selection.schedule import CONTINUED_SHARE_OF_STEPS, plan_networks, training_seconds
 from leporid.selection.search import Search
 from reproduction.tuned_baselines import classical_models
 
@@ -181,8 +181,8 @@ def test_few_steps_become_more_steps_with_smaller_batches(
 
 def test_the_trainings_and_the_final_fits_fit_into_their_share() -> None:
     seconds = training_seconds(100.0, 90.0, entrants=2)
-    assert schedule._PLAN_MARGIN * (2 * seconds + 2 * seconds * CONTINUED_STEPS) == pytest.approx(
-        100.0
-    )
+    assert schedule.MARGIN_FOR_VALIDATIONS * (
+        2 * seconds + 2 * seconds * CONTINUED_SHARE_OF_STEPS
+    ) == pytest.approx(100.0)
     seconds = training_seconds(100.0, 50.0, entrants=2)
-    assert schedule._PLAN_MARGIN * 2 * seconds == pytest.approx(50.0)
+    assert schedule.MARGIN_FOR_VALIDATIONS * 2 * seconds == pytest.approx(50.0)

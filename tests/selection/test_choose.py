@@ -49,7 +49,7 @@ def log_of(rows: list[tuple[int, int, int]]) -> Interactions:
 def short() -> Iterator[None]:
     """Two rounds of variants: the search is over before its time, on a busy machine too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "_ROUNDS", 2)
+        patch.setattr(schedule, "MAX_VARIANT_ROUNDS", 2)
         yield
 
 
@@ -333,7 +333,7 @@ def test_a_metric_made_of_two_means(short: None) -> None:
 def test_networks_are_trained_from_the_best_initialisation(
     short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "_SMALL_LOG_STEPS", 400)
+    monkeypatch.setattr(candidates, "SMALL_LOG_MAX_STEPS", 400)
     data = leporid.synthesize(200, 90, 6000, seed=2)
     models = ("toppop", "itemknn", "bpr")
     chosen = leporid.choose(

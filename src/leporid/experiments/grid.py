@@ -19,7 +19,7 @@ from leporid.artifacts import write_json
 from leporid.config import Config, canonical_hash, read_toml
 from leporid.data import PROTOCOLS, Split, load, split_by
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
-from leporid.experiments.fit_and_test import CUTOFFS, FittedRun, fit, record_run
+from leporid.experiments.fit_and_test import CUTOFFS, FittedRun, record_run
 from leporid.experiments.journal import claim
 from leporid.experiments.record import Meter, Results, RunRecord, record_key
 from leporid.experiments.tuning import tune
@@ -119,8 +119,8 @@ def run_cell(
             best = tune(cls, split, cell.trials, metric, recipe=None, **asked, **fixed)
             settings, recipe = best.best_config, None
             extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
-        how: dict[str, Any] = {"device": device, "progress": reporter, "settings": settings}
-        fitted = fit(cls, split, vectors, seed=cell.seed, recipe=recipe, **how)
+        how: dict[str, Any] = {"device": device, "progress": reporter, "recipe": recipe}
+        fitted = models.train(cls, split, vectors, seed=cell.seed, **how, **settings)
     names = ("dataset", "experiment", "model", "init", "recipe", "seed", "spec_hash")
     spec = {name: getattr(cell, name) for name in names}
     return record_run(fitted, split, meter, at=cell.at, extra=extra, **spec)

@@ -120,23 +120,17 @@ def tune(
     reporter.start(f"tuning {cls.name}", budget)
     reporter.advance(len(_finished(journal)))
     while _work(journal, name, budget, run_trial):
-        best = _best(_finished(journal))
-        reporter.advance(1, **({} if best is None else {f"best {metric}": best["value"]}))
+        best = _best(_finished(journal)) or {}
+        reporter.advance(1, **({f"best {metric}": best["value"]} if best else {}))
     reporter.close()
-    return _result(_finished(journal), name, cls, metric)
-
-
-def _result(
-    finished: Sequence[Event], study: str, cls: type[Recommender], metric: str
-) -> TuningResult:
-    best = _best(finished)
-    if best is None:
+    finished = _finished(journal)
+    if (best := _best(finished)) is None:
         errors = sorted(trial["error"] for trial in finished)
         why = f"; the first error: {errors[0]}" if errors else ""
         raise LeporidError(f"no trial of {cls.name} gave a value{why}")
     names = ("number", "value", "seconds", "settings")
     rows = [{name: trial.get(name) for name in names} for trial in finished]
-    return TuningResult(cls.name, metric, best["settings"], best["value"], rows, study)
+    return TuningResult(cls.name, metric, best["settings"], best["value"], rows, name)
 
 
 def _check(metric: str, trials: int, split: Split) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,13 @@ from leporid.errors import DataError
 from leporid.models import find_model
 
 SUMMARY = "chosen.json"
-PARTS = ("winner", "metric", "why", "table", "tested", "commands", "elapsed", "details")
+PARTS = ("why", "table", "tested", "commands", "details")
+FIRST_DETAILS = ("winner", "metric", "elapsed")
+
+
+def as_json(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a `Choice` as the file has them: the first details stand before all."""
+    return {name: parts["details"][name] for name in FIRST_DETAILS} | parts
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,7 @@ def read_answer(folder: Path) -> Answer | None:
     kept = {"details": {}, **read_object(path)}  # 0.7 has no details
     try:
         parts = {name: kept[name] for name in PARTS}
+        parts["details"] = kept["details"] | {name: kept[name] for name in FIRST_DETAILS}
         parts["table"] = [
             {"init" if key == "start" else key: value for key, value in row.items()}  # 0.7
             for row in kept["table"]

@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,18 @@ from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import ConfigError, DataError, TrainingInterruptedError, UnknownNameError
 from leporid.evaluation import parse_metric
 from leporid.models import Recommender, available
-from leporid.selection.answer import PARTS, Answer, read_answer
+from leporid.selection.answer import PARTS, Answer, as_json, read_answer
 from leporid.selection.budget import Timer, format_duration, parse_duration
 from leporid.selection.candidates import Problem
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.events import open_journal, progress_lines, seconds_spent
-from leporid.selection.finalise import Session, finalise, last_decision
+from leporid.selection.events import last_decision, open_journal, progress_lines, seconds_spent
+from leporid.selection.finalise import Session, finalise
 from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
 from leporid.selection.summary import best_rows
 
-_RESERVE_SHARE, _RESERVE_SECONDS = 0.04, 1.5
-"""Kept for the choice of a blend, the report, other files, and the end of the process."""
-_TOO_SMALL = (
+SHARE_FOR_BLEND_AND_REPORT, SECONDS_FOR_BLEND_AND_REPORT = 0.04, 1.5
+TOO_SMALL = (
     "the log is too small to evaluate anything: no user has enough interactions to hold some back; "
     "the most popular items are the answer until there are more"
 )
@@ -45,14 +44,9 @@ class Choice:
     split, seconds, milliseconds per request, memory."""
     tested: list[dict[str, Any]]
     """On test: the chosen model first, then the baselines."""
-    winner: str
-    """The chosen candidate in a few words."""
-    metric: str
     commands: list[str]
     """What tests the chosen model again, and what fits it again, on the command line."""
-    elapsed: float
-    """Seconds, of all sessions together."""
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any]
     """Groups of users, models left out, initialisations, the prior, the search over time."""
     folder: Path | None = None
     """Where it was written: a run that `leporid serve` and `leporid recommend` take."""
@@ -63,13 +57,28 @@ class Choice:
         return f"Choice({self.winner}, after {format_duration(self.elapsed)})"
 
     @property
+    def winner(self) -> str:
+        """The chosen candidate in a few words."""
+        return str(self.details["winner"])
+
+    @property
+    def metric(self) -> str:
+        """What decided."""
+        return str(self.details["metric"])
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds, of all sessions together."""
+        return float(self.details["elapsed"])
+
+    @property
     def best(self) -> list[dict[str, Any]]:
         """The best row of each model."""
         return best_rows(self.table)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as plain values."""
-        return {name: getattr(self, name) for name in PARTS}
+        return as_json({name: getattr(self, name) for name in PARTS})
 
 
 def choose(
@@ -119,7 +128,11 @@ def choose(
         data = load(data, duplicates="all" if include_seen else "first")
     split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
     split = split.including_seen(include_seen)
-    _check_split(split)
+    if len(split.train) == 0:
+        raise DataError(
+            f"nothing is left to learn from: under {split.protocol} no user has enough "
+            f"interactions for a training part; give a log with several interactions per user"
+        )
     items = None if items is None else str(items)
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
@@ -136,13 +149,13 @@ def choose(
         tell = progress_lines(progress, timer, metric)
         problem = Problem.of(split, metric, seed=seed, device=device, items=items)
         evaluator = TrialEvaluator(problem, timer, kept)
-        reserve = _RESERVE_SHARE * seconds + _RESERVE_SECONDS
+        reserve = SHARE_FOR_BLEND_AND_REPORT * seconds + SECONDS_FOR_BLEND_AND_REPORT
         search = Search(evaluator, journal, timer, reserve=reserve, tell=tell)
         session = Session(search, folder, name, source or "LOG")
         if standing is not None and timer.left <= search.reserve():
             return _kept(standing, folder, "no time is left to search for a better one")
         if problem.inner is split:
-            session.notes.append(_TOO_SMALL)
+            session.notes.append(TOO_SMALL)
         elif (before := last_decision(journal)) is None or before["budget"] < seconds:
             try:
                 run_schedule(search, models)
@@ -156,9 +169,11 @@ def choose(
 
 def _finalised(session: Session, standing: Answer | None) -> Choice:
     """The end of the search."""
-    folder = session.folder
-    if standing is not None and _is_current(standing, session.search):
-        return _kept(standing, folder, "the search has found no better candidate")
+    folder, before = session.folder, last_decision(session.search.journal)
+    if standing is not None:
+        is_current = before is not None and before["key"] == standing.key
+        if is_current or (session.search.leader is None and standing.value is None):
+            return _kept(standing, folder, "the search has found no better candidate")
     done = finalise(session, standing)
     if done is None:
         assert standing is not None
@@ -167,26 +182,10 @@ def _finalised(session: Session, standing: Answer | None) -> Choice:
     return Choice(model, folder=folder, **parts)
 
 
-def _is_current(standing: Answer, search: Search) -> bool:
-    """Whether an answer is that of the last decision, and no trial was finished since."""
-    if search.leader is None:
-        return standing.value is None
-    before = last_decision(search.journal)
-    return before is not None and before["key"] == standing.key
-
-
 def _kept(standing: Answer, folder: Path, why: str) -> Choice:
     """The answer that the folder holds, unchanged."""
-    note = f"nothing was written: {folder} keeps {standing.parts['winner']}, {why}"
+    note = f"nothing was written: {folder} keeps {standing.parts['details']['winner']}, {why}"
     return Choice(Recommender.load(standing.model), folder=folder, note=note, **standing.parts)
-
-
-def _check_split(split: Split) -> None:
-    if len(split.train) == 0:
-        raise DataError(
-            f"nothing is left to learn from: under {split.protocol} no user has enough "
-            f"interactions for a training part; give a log with several interactions per user"
-        )
 
 
 def _check(metric: str, models: Sequence[str] | None) -> None:
