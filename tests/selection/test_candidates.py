@@ -150,10 +150,8 @@ def test_one_network_with_enough_steps_rather_than_two_without(
     assert list(plan) == ["sasrec"]
     assert plan["sasrec"]["steps"] >= 1500
     [left] = search.journal.of("left out")
-    assert (left["model"], left["why"]) == (
-        "dlr2",
-        "there was time for one network, sasrec",
-    )
+    assert left["model"] == "dlr2"
+    assert left["why"].startswith("there was time for one network, sasrec; 3,000 steps of it take ")
 
 
 @pytest.mark.parametrize(

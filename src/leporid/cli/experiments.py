@@ -90,15 +90,17 @@ def run(
 
     experiments = read_experiment(spec, data)
     how: dict[str, Any] = {"retry_failed": retry_failed, "progress": not json_output}
-    status = run_grid(experiments, root, device=device, **how)
+    found = run_grid(experiments, root, device=device, **how)
     rows: list[dict[str, Any]] = []
     for cell in (cell for experiment in experiments for cell in experiment.cells()):
-        record, state = status.records.get(cell.spec_hash), status.states[cell.spec_hash]
-        row: dict[str, Any] = {"log": cell.dataset, "cell": cell.label, "state": state}
-        for metric in ("HR@10", "F1@10"):
-            row[metric] = record.metrics.get(metric, "") if record else ""
-        rows.append({**row, "seconds": round(record.seconds, 1) if record else ""})
-    done = status.count("done")
+        record = found[cell.spec_hash]
+        row: dict[str, Any] = {"log": cell.dataset, "cell": cell.label, "state": record}
+        row |= {"HR@10": "", "F1@10": "", "seconds": ""}
+        if not isinstance(record, str):
+            shown = {name: record.metrics.get(name, "") for name in ("HR@10", "F1@10")}
+            row |= {"state": "done", **shown, "seconds": round(record.seconds, 1)}
+        rows.append(row)
+    done = sum(row["state"] == "done" for row in rows)
     show(json_output, rows, (f"{spec.stem}: {done} of {len(rows)} cells done", rows))
     if done < len(rows):
         raise typer.Exit(1)

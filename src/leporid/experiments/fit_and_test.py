@@ -68,10 +68,6 @@ def record_run(
         "cold_users": test.cold,
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
     }
-    repeats = {"include_seen": split.include_seen, "repeated_items": test.repeated}
-    facts |= {name: value for name, value in repeats.items() if value}
-    if test.cold:
-        facts["cold_metrics"] = test.mean(stratum="cold-users")
     if split.protocol.startswith("cold-items"):
         for stratum in ("cold-items", "warm-items"):
             facts[f"{stratum[:4]}_item_metrics"] = test.mean(stratum=stratum)
@@ -82,8 +78,13 @@ def record_run(
             "dropped_users": len(users.dropped or ()),
             "dropped_items": len(items.dropped or ()),
         }
-    if hasattr(fitted, "training_summary"):
-        facts["training"] = fitted.training_summary()
+    optional = {
+        "include_seen": split.include_seen,
+        "repeated_items": test.repeated,
+        "cold_metrics": test.mean(stratum="cold-users") if test.cold else {},
+        "training": fitted.training_summary() if hasattr(fitted, "training_summary") else {},
+    }
+    facts |= {name: value for name, value in optional.items() if value}
     device = getattr(fitted, "device", None)
     if device is not None and device.type == "cuda":
         import torch
@@ -181,16 +182,10 @@ def against_baselines(
         with Meter() as meter:
             model.fit(split)
         table = evaluate(model, split)
-        rows.append(
-            Baseline(
-                model=model.name,
-                name=name,
-                settings=model.config.to_dict(),
-                metrics=table.mean(),
-                seconds=meter.seconds,
-                comparison=compare(outcome, table, METRIC, name_a=own, name_b=name),
-            )
-        )
+        about = {"model": model.name, "name": name, "settings": model.config.to_dict()}
+        about |= {"metrics": table.mean(), "seconds": meter.seconds}
+        found = compare(outcome, table, METRIC, name_a=own, name_b=name)
+        rows.append(Baseline(**about, comparison=found))
     if reporter is not progress:
         reporter.close()
     return BaselineCheck(tuple(rows), left_out)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leporid import models
 from leporid.config import Config, canonical_hash
-from leporid.data import Interactions, Split, inner_validation_split
+from leporid.data import Split, inner_validation_split
 from leporid.errors import MissingExtraError
 from leporid.evaluation import combine, parse_metric
 from leporid.selection.priors import NETWORKS, expected_shares, statistics
@@ -60,6 +60,20 @@ class Problem:
     def baselines(self) -> tuple[str, ...]:
         """Models that are tried first, and always tested with their defaults."""
         return ("toppop", "itemknn", *(("frequency",) if self.split.include_seen else ()))
+
+    @property
+    def inits(self) -> tuple[str, ...]:
+        """The initialisations that are searched."""
+        return INITS if self.items is None else (*INITS, *CONTENT_INITS)
+
+    def network_settings(self, model: str, users: int) -> dict[str, Any]:
+        """The settings of a network that validates on some users, before its steps are planned."""
+        cls, train = models.get(model), self.inner.train
+        recipe = NETWORK_RECIPE if NETWORK_RECIPE in cls.recipes else None
+        settings = cls.recipe_settings(recipe, train)
+        if len(train) < SMALL_LOG_INTERACTIONS:
+            settings["steps"] = min(settings.get("steps", SMALL_LOG_MAX_STEPS), SMALL_LOG_MAX_STEPS)
+        return {**settings, "metric": self.metric, "eval_users": users}
 
     @property
     def cutoff(self) -> int:
@@ -137,15 +151,13 @@ def classical_candidates(
 
     With an item table ItemKNN also has neighbours by content, half of the weight and all of it.
     """
-    expected = expected_shares(about)
-    names = [name for name in models.available() if name not in NETWORKS]
-    names = [name for name in names if only is None or name in only]
+    expected = {**expected_shares(about), "toppop": 2.0, "frequency": 1.6, "itemknn": 1.5}
+    names = [n for n in models.available() if n not in NETWORKS and (only is None or n in only)]
     if not about.get("include_seen") and only is None:
         names.remove("frequency")  # it would be TopPop
     classes = {name: models.get(name) for name in names}
     alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
-    first = {"toppop": 2.0, "frequency": 1.6, "itemknn": 1.5}
-    ranked = sorted(alone, key=lambda name: -first.get(name, expected.get(name, 0.0)))
+    ranked = sorted(alone, key=lambda name: -expected.get(name, 0.0))
     found = [Candidate(model=name) for name in ranked]
     if items is not None and "itemknn" in ranked:
         place = ranked.index("itemknn") + 1
@@ -169,15 +181,6 @@ def neural_models(about: Mapping[str, Any], only: Sequence[str] | None = None) -
         return [n for n in named if n in models.available() and models.get(n)]
     except MissingExtraError:
         return []
-
-
-def neural_settings(model: str, train: Interactions, metric: str, users: int) -> dict[str, Any]:
-    """The settings of a network before its steps are planned."""
-    cls = models.get(model)
-    settings = cls.recipe_settings(NETWORK_RECIPE if NETWORK_RECIPE in cls.recipes else None, train)
-    if len(train) < SMALL_LOG_INTERACTIONS:
-        settings["steps"] = min(settings.get("steps", SMALL_LOG_MAX_STEPS), SMALL_LOG_MAX_STEPS)
-    return {**settings, "metric": metric, "eval_users": users}
 
 
 def variant(model: str, base: Mapping[str, Any], place: int, seed: int) -> dict[str, Any]:

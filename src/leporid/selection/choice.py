@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from leporid.artifacts import check_manifest, read_object
 from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import ConfigError, DataError, TrainingInterruptedError, UnknownNameError
 from leporid.evaluation import parse_metric
-from leporid.models import Recommender, available
-from leporid.selection.answer import PARTS, Answer, as_json, read_answer
+from leporid.models import Recommender, available, find_model
 from leporid.selection.budget import Timer, format_duration, parse_duration
 from leporid.selection.candidates import Problem
 from leporid.selection.evaluator import TrialEvaluator
@@ -22,7 +22,7 @@ from leporid.selection.events import last_decision, open_journal, progress_lines
 from leporid.selection.finalise import Session, finalise
 from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
-from leporid.selection.summary import best_rows
+from leporid.selection.summary import FIRST_DETAILS, PARTS, SUMMARY, as_json, best_rows
 
 SHARE_FOR_BLEND_AND_REPORT, SECONDS_FOR_BLEND_AND_REPORT = 0.04, 1.5
 TOO_SMALL = (
@@ -47,7 +47,7 @@ class Choice:
     commands: list[str]
     """What tests the chosen model again, and what fits it again, on the command line."""
     details: dict[str, Any]
-    """Groups of users, models left out, initialisations, the prior, the search over time."""
+    """Groups of users, models left out, the learning curve, initialisations, the prior."""
     folder: Path | None = None
     """Where it was written: a run that `leporid serve` and `leporid recommend` take."""
     note: str = ""
@@ -79,6 +79,25 @@ class Choice:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as plain values."""
         return as_json({name: getattr(self, name) for name in PARTS})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer that an earlier session wrote into a folder."""
+
+    model: Path
+    parts: dict[str, Any]
+    """Those of a `Choice`, but for the model."""
+    key: str
+    value: float | None
+    """None for a candidate that was not evaluated."""
+    budget: float
+
+    def gives_way_to(self, key: str, value: float | None) -> bool:
+        """Whether another may replace it: the same candidate, or one with a higher value."""
+        if self.value is None or self.key == key:
+            return True
+        return value is not None and value > self.value
 
 
 def choose(
@@ -174,7 +193,7 @@ def _finalised(session: Session, standing: Answer | None) -> Choice:
         is_current = before is not None and before["key"] == standing.key
         if is_current or (session.search.leader is None and standing.value is None):
             return _kept(standing, folder, "the search has found no better candidate")
-    done = finalise(session, standing)
+    done = finalise(session, standing.gives_way_to if standing else lambda *_: True)
     if done is None:
         assert standing is not None
         return _kept(standing, folder, "nothing better could be fitted in time")
@@ -196,3 +215,34 @@ def _check(metric: str, models: Sequence[str] | None) -> None:
     family, _ = parse_metric(metric)
     if family in ("Popularity", "Gini", "Coverage"):
         raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
+
+
+def read_answer(folder: Path) -> Answer | None:
+    """The answer in a folder; None where there is none, or where its files do not belong together.
+
+    A folder that cannot be renamed (the working directory) is filled file by file, and a kill
+    may leave a mixture there.
+    """
+    model, path = find_model(folder), folder / SUMMARY
+    if model is None or not path.is_file():
+        return None
+    try:
+        check_manifest(folder, "run", "record.json", required=False)
+    except DataError:
+        return None
+    kept = {"details": {}, **read_object(path)}  # 0.7 has no details
+    try:
+        parts = {name: kept[name] for name in PARTS}
+        parts["details"] = kept["details"] | {name: kept[name] for name in FIRST_DETAILS}
+        parts["table"] = [
+            {"init" if key == "start" else key: value for key, value in row.items()}  # 0.7
+            for row in kept["table"]
+        ]
+        found = [float(row[kept["metric"]]) for row in parts["table"]]
+        value = kept.get("value", max(found, default=None))  # 0.7 has no value
+        value = None if value is None else float(value)
+        return Answer(model, parts, str(kept.get("key", "")), value, float(kept["budget"]))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path} is damaged ({error}): remove it, and the same command writes it again"
+        ) from None

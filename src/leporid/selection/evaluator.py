@@ -25,7 +25,7 @@ from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate, ingredients
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import Recommender
-from leporid.selection.budget import Guard, OutOfTimeError, Timer
+from leporid.selection.budget import Guard, OutOfTimeError, Timer, format_duration
 from leporid.selection.candidates import CONTENT_INITS, Candidate, Problem, Result
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from leporid.selection.subprocess_runner import run_in_subprocess
@@ -79,9 +79,10 @@ class TrialEvaluator:
         self, task: Callable[..., object], until: float, model: str, /, **job: Any
     ) -> None:
         """Run a task on the split in a process that is killed at `until`."""
-        left = until - self.timer.elapsed
-        if left < self.estimates.process_seconds:
-            raise OutOfTimeError("there is no time to begin a process")
+        left = max(until - self.timer.elapsed, 0.0)
+        if left < (needed := self.estimates.process_seconds):
+            both = f"{format_duration(needed)}, and {format_duration(left)} were left"
+            raise OutOfTimeError(f"there is no time to begin a process: that takes about {both}")
         folder = self.folder / "split"
         if not is_split(folder):
             self.problem.split.save(folder)
@@ -119,15 +120,9 @@ class TrialEvaluator:
             at.append(step)
             return guard.is_over()
 
-        network.fit(
-            self.problem.inner,
-            seed=self.problem.seed,
-            init=self.embeddings(candidate, guard),
-            device=self.problem.device,
-            checkpoint=folder,
-            resume=True,
-            callbacks=[StopWhen(stop)],
-        )
+        how = {"init": self.embeddings(candidate, guard), "device": self.problem.device}
+        how |= {"checkpoint": folder, "resume": True, "callbacks": [StopWhen(stop)]}
+        network.fit(self.problem.inner, seed=self.problem.seed, **how)
         network.save(self.network(candidate))
         shutil.rmtree(folder, ignore_errors=True)
         return network, at[-1] or network.config.steps

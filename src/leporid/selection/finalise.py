@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedErro
 from leporid.evaluation import MetricTable, evaluate
 from leporid.experiments import CUTOFFS, FittedRun, Meter, record_run, write_final, write_run
 from leporid.models import Blend, Recommender, continued, everything
-from leporid.selection.answer import SUMMARY, Answer, as_json
 from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import Candidate, by_value, with_validation
 from leporid.selection.decision import Decision, decide
@@ -32,7 +31,7 @@ from leporid.selection.learning_curve import learning_curve
 from leporid.selection.report import write_page
 from leporid.selection.runtime_estimates import CONTINUED_SHARE_OF_STEPS, SAFETY_FACTOR
 from leporid.selection.search import Search
-from leporid.selection.summary import summarise
+from leporid.selection.summary import SUMMARY, as_json, summarise
 from leporid.training import StopWhen
 
 MIN_FINAL_FIT_SHARE = 0.05
@@ -53,15 +52,16 @@ class Session:
 
 
 def finalise(
-    session: Session, standing: Answer | None
+    session: Session, may_replace: Callable[[str, float | None], bool]
 ) -> tuple[Recommender, dict[str, Any]] | None:
     """Decide, fit, test and write the answer; the model and the parts of a `Choice`.
 
-    None where the standing answer of the folder stays, since nothing better could be fitted.
+    None where the folder keeps its answer: nothing with a key and value that `may_replace` it
+    could be fitted.
     """
     timer = session.search.timer
     for final in _finalists(session, decide_in_time(session)):
-        if standing is not None and not standing.gives_way_to(final.key, final.value):
+        if not may_replace(final.key, final.value):
             return None
         is_last = final.label == "toppop"
         until = max(timer.budget, timer.elapsed + MIN_FINAL_FIT_SHARE * timer.budget)
@@ -160,39 +160,37 @@ def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard)
     """A candidate fitted on train and validation; a network is retrained if there is time."""
     if not candidate.is_network:
         return _fit_classical(evaluator, candidate, guard, final=False)
-    model, split = Recommender.load(evaluator.network(candidate)), evaluator.problem.known
+    model = Recommender.load(evaluator.network(candidate))
     seconds = evaluator.estimates.training_seconds(candidate, "best_step")
-    if SAFETY_FACTOR * (1 + CONTINUED_SHARE_OF_STEPS) * seconds < evaluator.timer.left / 2:
-        again = model.refit(split.train, **_training_options(evaluator, guard))
-        again.fitting = again.fitting.replace(final=False)
-        return again
-    return _trained_on(evaluator, candidate, model, split, TRAINING_SHARE_BEFORE_TEST, guard)
+    if SAFETY_FACTOR * (1 + CONTINUED_SHARE_OF_STEPS) * seconds >= evaluator.timer.left / 2:
+        return _trained_on(evaluator, candidate, model, guard, final=False)
+    again = model.refit(evaluator.problem.known.train, **_training_options(evaluator, guard))
+    again.fitting = again.fitting.replace(final=False)
+    return again
 
 
 def fit_final(
     evaluator: TrialEvaluator, candidate: Candidate, model: Recommender, guard: Guard
 ) -> Recommender:
     """The same candidate fitted on everything; a network goes on from `model`."""
-    if not candidate.is_network:
-        return _fit_classical(evaluator, candidate, guard, final=True)
-    split = everything(evaluator.problem.split)
-    again = _trained_on(evaluator, candidate, model, split, TRAINING_SHARE_AFTER_TEST, guard)
-    again.fitting = again.fitting.replace(final=True)
-    return again
+    if candidate.is_network:
+        return _trained_on(evaluator, candidate, model, guard, final=True)
+    return _fit_classical(evaluator, candidate, guard, final=True)
 
 
 def _trained_on(
-    evaluator: TrialEvaluator,
-    candidate: Candidate,
-    model: Recommender,
-    split: Split,
-    part: float,
-    guard: Guard,
+    evaluator: TrialEvaluator, candidate: Candidate, model: Recommender, guard: Guard, final: bool
 ) -> Recommender:
-    """A network trained on with more data, for the steps that a `part` of the time left allows."""
+    """A network trained on with more data, for the steps that a share of the time left allows."""
+    problem, part = evaluator.problem, TRAINING_SHARE_BEFORE_TEST
+    split = problem.known
+    if final:
+        split, part = everything(problem.split), TRAINING_SHARE_AFTER_TEST
     seconds = SAFETY_FACTOR * evaluator.estimates.training_seconds(candidate, "best_step")
     share = min(part * max(evaluator.timer.left, 0.0) / max(seconds, 1e-9), 1.0)
-    return continued(model, split, share, **_training_options(evaluator, guard))
+    again = continued(model, split, share, **_training_options(evaluator, guard))
+    again.fitting = again.fitting.replace(final=final)
+    return again
 
 
 def _training_options(evaluator: TrialEvaluator, guard: Guard) -> dict[str, Any]:
@@ -224,23 +222,11 @@ def test_winner(
     search, problem = session.search, session.search.problem
     table = _tested_on(search.evaluator, model, guard)
     about = {"metric": problem.metric, "budget": search.timer.budget, "label": final.label}
-    return record_run(
-        model,
-        problem.known,
-        meter,
-        table=table,
-        at=table.at,
-        dataset=session.dataset,
-        experiment="choose",
-        init=final.members[0].init if len(final.members) == 1 else None,
-        recipe=None,
-        seed=problem.seed,
-        extra={
-            "choose": about,
-            "data_digest": problem.split.digest,
-            "learnt": "train and validation",
-        },
-    )
+    extra = {"choose": about, "data_digest": problem.split.digest, "learnt": "train and validation"}
+    spec: dict[str, Any] = {"dataset": session.dataset, "experiment": "choose", "recipe": None}
+    spec |= {"init": final.members[0].init if len(final.members) == 1 else None}
+    spec |= {"seed": problem.seed, "table": table, "at": table.at, "extra": extra}
+    return record_run(model, problem.known, meter, **spec)
 
 
 def test_others(session: Session, final: Decision) -> dict[str, MetricTable]:

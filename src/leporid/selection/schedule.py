@@ -22,15 +22,7 @@ from leporid import models
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.evaluation import probe
 from leporid.selection.budget import Guard, OutOfTimeError, format_duration
-from leporid.selection.candidates import (
-    CONTENT_INITS,
-    INITS,
-    Candidate,
-    classical_candidates,
-    neural_models,
-    neural_settings,
-    variant,
-)
+from leporid.selection.candidates import Candidate, classical_candidates, neural_models, variant
 from leporid.selection.priors import NETWORKS, expected_shares
 from leporid.selection.runtime_estimates import CONTINUED_SHARE_OF_STEPS
 from leporid.selection.search import Search
@@ -167,10 +159,7 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
     if done := search.journal.of("plan"):
         speeds |= {**done[-1]["speeds"], **speeds}
         return dict(done[-1]["settings"])
-    settings = {
-        name: neural_settings(name, problem.inner.train, problem.metric, VALIDATION_USERS)
-        for name in names
-    }
+    settings = {name: problem.network_settings(name, VALIDATION_USERS) for name in names}
     if not rank_inits(search, names[0], settings[names[0]]):
         return {}
     # One that wins needs no time for the end of the leader; one that does not needs no end.
@@ -196,7 +185,11 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
         best = max(steps, key=lambda name: min(steps[name], ENOUGH_STEPS))
         known = {best, *(event["model"] for event in search.journal.of("left out"))}
         for name in (name for name in settings if name not in known):
-            search.note("left out", model=name, why=f"there was time for one network, {best}")
+            config: Any = models.get(name).config_class.from_dict(settings[name])
+            whole = format_duration(config.steps * speeds.get(name, 0.0))
+            length = f"; {config.steps:,} steps of it take about {whole}" if name in speeds else ""
+            why = f"there was time for one network, {best}{length}"
+            search.note("left out", model=name, why=why)
         steps = {best: steps[best]}
     planned = {name: _with_steps(name, timed[name], count) for name, count in steps.items()}
     search.note("plan", settings=planned, speeds=speeds)
@@ -285,7 +278,7 @@ def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str
     timer, inner, values = search.timer, search.problem.inner, {}
     users = np.unique(inner.test.user)
     some = inner.test.select(np.isin(inner.test.user, users[:: -(-len(users) // PROBED_USERS)]))
-    for init in INITS if search.problem.items is None else (*INITS, *CONTENT_INITS):
+    for init in search.problem.inits:
         guard = Guard(timer, timer.elapsed + MAX_INIT_SHARE * (timer.left - search.reserve()))
         candidate = Candidate(model=model, init=init, settings=settings)
         try:

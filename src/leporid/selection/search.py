@@ -116,7 +116,8 @@ class Search:
             result = self.evaluator.evaluate(candidate, until)
         except OutOfTimeError as error:
             seconds = format_duration(self.timer.elapsed - begun)
-            self.note("late", **about, why=f"{error}, {seconds} after it began")
+            after = "" if seconds == "0s" else f", {seconds} after it began"
+            self.note("late", **about, why=f"{error}{after}")
         except TrainingInterruptedError:
             raise
         except Exception as error:  # one candidate must not end the search

@@ -16,6 +16,15 @@ from leporid.selection.decision import Decision
 from leporid.selection.priors import NETWORKS, expected_shares, family_of
 from leporid.selection.search import Search
 
+SUMMARY = "chosen.json"
+PARTS = ("why", "table", "tested", "commands", "details")
+FIRST_DETAILS = ("winner", "metric", "elapsed")
+
+
+def as_json(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a `Choice` as the file has them: the first details stand before all."""
+    return {name: parts["details"][name] for name in FIRST_DETAILS} | parts
+
 
 def summarise(
     search: Search,
@@ -134,8 +143,8 @@ def what_next(table: MetricTable | None, details: Mapping[str, Any]) -> str:
         hope = f"twice as many might give about {curve['twice']:.4f}"
         hope = hope if curve["twice"] > curve["all"] else "more of them would hardly help"
         said.append(
-            f"More data: with {curve['candidate']} half of the users gave {curve['half']:.4f}, all "
-            f"of them {curve['all']:.4f}; {hope}."
+            f"More data: for the same users {curve['candidate'].split()[0]} gave "
+            f"{curve['half']:.4f} from half of all users, {curve['all']:.4f} from all; {hope}."
         )
     missing = [row for row in details["left out"] if row["model"] in (*NETWORKS, "networks")]
     if missing:
@@ -145,13 +154,6 @@ def what_next(table: MetricTable | None, details: Mapping[str, Any]) -> str:
     if table is not None:
         share = 100 * int(table.cold_relevant.sum()) / max(int(table.relevant.sum()), 1)
         said.append(f"Content: {share:.1f}% of what users chose were items without history.")
-    for row in details["users"]:
-        if row["users of the test part"] == "tail-users" and details["users"][0]["value"]:
-            ratio = 100 * row["value"] / details["users"][0]["value"]
-            said.append(
-                f"Longer histories: the quarter of users with the shortest reach {ratio:.0f}% of "
-                f"the quality of all."
-            )
     return "Next. " + " ".join(said) if said else ""
 
 
@@ -199,7 +201,7 @@ def commands(search: Search, final: Decision, source: str, folder: Path) -> list
 
 
 def _gap(found: Comparison) -> str:
-    return f"{found.difference:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
+    return f"{found.difference:+.4f} (95%: {found.low:+.4f} to {found.high:+.4f})"
 
 
 def best_rows(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
