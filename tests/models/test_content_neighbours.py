@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_content_alone_is_the_cosine_of_the_features(split: Split, table: str) -
 
 
 def test_the_share_goes_from_shared_users_to_content(split: Split, table: str) -> None:
-    how = {"k": 6, "window": None, "progress": False}
+    how: dict[str, Any] = {"k": 6, "window": None, "progress": False}
     plain = leporid.train("itemknn", split, **how).weights  # type: ignore[attr-defined]
     none, half, whole = (
         leporid.train("itemknn", split, items=table, content=share, **how).weights  # type: ignore[attr-defined]

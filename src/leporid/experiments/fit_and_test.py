@@ -7,7 +7,7 @@ Frequency with `include_seen`) as they come, fitted on the same split and evalua
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,10 +182,10 @@ def against_baselines(
         with Meter() as meter:
             model.fit(split)
         table = evaluate(model, split)
-        about = {"model": model.name, "name": name, "settings": model.config.to_dict()}
-        about |= {"metrics": table.mean(), "seconds": meter.seconds}
+        about: dict[str, Any] = {"model": model.name, "name": name}
+        about |= {"settings": model.config.to_dict(), "metrics": table.mean()}
         found = compare(outcome, table, METRIC, name_a=own, name_b=name)
-        rows.append(Baseline(**about, comparison=found))
+        rows.append(Baseline(**about, seconds=meter.seconds, comparison=found))
     if reporter is not progress:
         reporter.close()
     return BaselineCheck(tuple(rows), left_out)
@@ -228,7 +228,9 @@ def train_to_folder(
     spec: dict[str, Any] = {"seed": seed, "recipe": recipe}
     how: dict[str, Any] = {"progress": reporter, "device": device, "resume": resume}
     args = {**spec, **how, **more, "init_settings": init_settings, **(settings or {})}
-    train = _train_once if final and not resume else models.train
+    train: Callable[..., Recommender] = models.train
+    if final and not resume:
+        train = _train_once
     check = None
     try:
         with Meter() as meter:

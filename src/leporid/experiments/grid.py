@@ -254,8 +254,8 @@ def run_grid(
             else:
                 failed.unlink(missing_ok=True)
                 results.add(record, table)
-    failed = {c.key for c in cells if results.path(c.key, ".error.json").is_file()}
+    broken = {c.key for c in cells if results.path(c.key, ".error.json").is_file()}
     return {
-        cell.spec_hash: results.get(cell.key) or ("failed" if cell.key in failed else "waiting")
+        cell.spec_hash: results.get(cell.key) or ("failed" if cell.key in broken else "waiting")
         for cell in cells
     }

@@ -120,8 +120,8 @@ def tune(
     reporter.start(f"tuning {cls.name}", budget)
     reporter.advance(len(_finished(journal)))
     while _work(journal, name, budget, run_trial):
-        best = _best(_finished(journal)) or {}
-        reporter.advance(1, **({f"best {metric}": best["value"]} if best else {}))
+        leading = _best(_finished(journal))
+        reporter.advance(1, **({f"best {metric}": leading["value"]} if leading else {}))
     reporter.close()
     finished = _finished(journal)
     if (best := _best(finished)) is None:

@@ -120,9 +120,9 @@ class TrialEvaluator:
             at.append(step)
             return guard.is_over()
 
-        how = {"init": self.embeddings(candidate, guard), "device": self.problem.device}
-        how |= {"checkpoint": folder, "resume": True, "callbacks": [StopWhen(stop)]}
-        network.fit(self.problem.inner, seed=self.problem.seed, **how)
+        how: dict[str, Any] = {"seed": self.problem.seed, "device": self.problem.device}
+        how |= {"init": self.embeddings(candidate, guard), "callbacks": [StopWhen(stop)]}
+        network.fit(self.problem.inner, checkpoint=folder, resume=True, **how)
         network.save(self.network(candidate))
         shutil.rmtree(folder, ignore_errors=True)
         return network, at[-1] or network.config.steps

@@ -186,8 +186,8 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
         known = {best, *(event["model"] for event in search.journal.of("left out"))}
         for name in (name for name in settings if name not in known):
             config: Any = models.get(name).config_class.from_dict(settings[name])
-            whole = format_duration(config.steps * speeds.get(name, 0.0))
-            length = f"; {config.steps:,} steps of it take about {whole}" if name in speeds else ""
+            takes = format_duration(config.steps * speeds.get(name, 0.0))
+            length = f"; {config.steps:,} steps of it take about {takes}" if name in speeds else ""
             why = f"there was time for one network, {best}{length}"
             search.note("left out", model=name, why=why)
         steps = {best: steps[best]}

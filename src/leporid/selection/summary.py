@@ -23,7 +23,7 @@ FIRST_DETAILS = ("winner", "metric", "elapsed")
 
 def as_json(parts: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a `Choice` as the file has them: the first details stand before all."""
-    return {name: parts["details"][name] for name in FIRST_DETAILS} | parts
+    return {**{name: parts["details"][name] for name in FIRST_DETAILS}, **parts}
 
 
 def summarise(
