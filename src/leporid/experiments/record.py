@@ -27,8 +27,16 @@ from typing import Any, Self
 
 import psutil
 
-from leporid import artifacts
 from leporid._version import versions
+from leporid.artifacts import (
+    MANIFEST,
+    atomic_folder,
+    check_manifest,
+    read_object,
+    recovered,
+    write_json,
+    write_manifest,
+)
 from leporid.config import Config, canonical_hash
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import Comparison, MetricTable, compare_all
@@ -37,8 +45,7 @@ from leporid.models import Recommender
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
 """Models that read validation items when tested before records said who did."""
 _RECORD, _USERS = "record.json", ".users.parquet"
-_MANIFESTS = tuple(f"{model}/{artifacts.MANIFEST}" for model in ("model", "validated"))
-_PARTS = ("record.users.parquet", "history.csv", *_MANIFESTS)
+_PARTS = ("record.users.parquet", "history.csv", f"model/{MANIFEST}", f"validated/{MANIFEST}")
 """What belongs to a record; a model's own manifest stands for its files."""
 _OF_LISTS = ("Coverage", "Popularity", "Gini")
 """Metrics that hits alone do not give."""
@@ -130,7 +137,7 @@ class RunRecord(Config):
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """The record of a file."""
-        values = artifacts.read_object(path)
+        values = read_object(path)
         try:
             return cls.from_dict(values)
         except DataError as error:
@@ -197,8 +204,7 @@ def write_run(
     """Write the folder, in one step: model, record and all that belongs to them."""
     folder, history = Path(folder), getattr(model, "history", None)
     # Of an earlier run: a model without history, or one that is not the final model's any more.
-    old = ("validated", "history.csv", "report.html")
-    with artifacts.atomic_folder(folder, without=old) as fresh:
+    with atomic_folder(folder, without=("validated", "history.csv", "report.html")) as fresh:
         model.save(fresh / "model")
         if history is not None:
             history.to_csv(fresh / "history.csv")
@@ -218,7 +224,7 @@ def write_record(
     `models` are written by the names of their folders.
     """
     record = replace(record, extra=record.extra | extra)
-    with artifacts.atomic_folder(folder, copy=True) as fresh:
+    with atomic_folder(folder, copy=True) as fresh:
         for name, model in (models or {}).items():
             model.save(fresh / name)
         _write(fresh, record)
@@ -227,8 +233,8 @@ def write_record(
 
 def _write(fresh: Path, record: RunRecord) -> None:
     """The record into a folder that has everything else, and what belongs to it."""
-    artifacts.write_json(fresh / _RECORD, record.to_dict())
-    artifacts.write_manifest(fresh, "run", _RECORD, *(n for n in _PARTS if (fresh / n).is_file()))
+    write_json(fresh / _RECORD, record.to_dict())
+    write_manifest(fresh, "run", _RECORD, *(n for n in _PARTS if (fresh / n).is_file()))
 
 
 def write_final(
@@ -250,14 +256,14 @@ def write_final(
 
 def read_run(path: str | Path) -> Run:
     """A run folder, or the JSON file of a record."""
-    path = artifacts.recovered(path)
+    path = recovered(path)
     file = path / _RECORD if path.is_dir() else path
     if not file.is_file():
         raise DataError(f"{path} is not a run: there is no {file}")
     if path.is_dir():
         # A model with a manifest was written with its run, by a version that gives both one.
-        required = (path / "model" / artifacts.MANIFEST).is_file()
-        artifacts.check_manifest(path, "run", _RECORD, required=required)
+        required = (path / "model" / MANIFEST).is_file()
+        check_manifest(path, "run", _RECORD, required=required)
     beside = file.with_suffix(_USERS)
     outcomes = MetricTable.load_hits(beside) if beside.is_file() else None
     return Run(str(path), RunRecord.read(file), outcomes)
@@ -328,7 +334,7 @@ class Results:
         """Write a run; the record comes last, so where it is the outcomes are."""
         if outcomes is not None:
             outcomes.save_hits(self.path(record.key, _USERS))
-        artifacts.write_json(self.path(record.key), record.to_dict())
+        write_json(self.path(record.key), record.to_dict())
         return self.path(record.key)
 
     def get(self, key: str) -> RunRecord | None:

@@ -123,14 +123,19 @@ def tune(
         leading = _best(_finished(journal))
         reporter.advance(1, **({f"best {metric}": leading["value"]} if leading else {}))
     reporter.close()
-    finished = _finished(journal)
+    return _result(_finished(journal), name, cls, metric)
+
+
+def _result(
+    finished: Sequence[Event], study: str, cls: type[Recommender], metric: str
+) -> TuningResult:
     if (best := _best(finished)) is None:
         errors = sorted(trial["error"] for trial in finished)
         why = f"; the first error: {errors[0]}" if errors else ""
         raise LeporidError(f"no trial of {cls.name} gave a value{why}")
     names = ("number", "value", "seconds", "settings")
     rows = [{name: trial.get(name) for name in names} for trial in finished]
-    return TuningResult(cls.name, metric, best["settings"], best["value"], rows, name)
+    return TuningResult(cls.name, metric, best["settings"], best["value"], rows, study)
 
 
 def _check(metric: str, trials: int, split: Split) -> None:

@@ -147,11 +147,7 @@ def choose(
         data = load(data, duplicates="all" if include_seen else "first")
     split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
     split = split.including_seen(include_seen)
-    if len(split.train) == 0:
-        raise DataError(
-            f"nothing is left to learn from: under {split.protocol} no user has enough "
-            f"interactions for a training part; give a log with several interactions per user"
-        )
+    _check_split(split)
     items = None if items is None else str(items)
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
@@ -205,6 +201,14 @@ def _kept(standing: Answer, folder: Path, why: str) -> Choice:
     """The answer that the folder holds, unchanged."""
     note = f"nothing was written: {folder} keeps {standing.parts['details']['winner']}, {why}"
     return Choice(Recommender.load(standing.model), folder=folder, note=note, **standing.parts)
+
+
+def _check_split(split: Split) -> None:
+    if len(split.train) == 0:
+        raise DataError(
+            f"nothing is left to learn from: under {split.protocol} no user has enough "
+            f"interactions for a training part; give a log with several interactions per user"
+        )
 
 
 def _check(metric: str, models: Sequence[str] | None) -> None:
