@@ -63,9 +63,10 @@ def main() -> None:
         print(f"{given.results}: {PackedResults(given.results).pack()} records packed")
     elif given.name == "run":
         how = {"device": given.device, "retry_failed": given.retry_failed, "progress": True}
-        status = run_grid(_grids(given), PackedResults(given.results), **how)
-        print(f"{status.count('done')} of {len(status.states)} cells done")
-        sys.exit(status.count("done") < len(status.states))
+        cells = run_grid(_grids(given), PackedResults(given.results), **how).values()
+        open_cells = sum(isinstance(cell, str) for cell in cells)
+        print(f"{len(cells) - open_cells} of {len(cells)} cells done")
+        sys.exit(open_cells > 0)
     elif given.name == "tune-classical":
         _tune_classical(given)
     elif given.name == "verdict":

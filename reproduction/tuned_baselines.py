@@ -14,7 +14,7 @@ from typing import Any
 from leporid import models
 from leporid.data import Split
 from leporid.errors import MissingExtraError
-from leporid.experiments import FittedRun, Meter, RunRecord, fit, record_run, tune
+from leporid.experiments import FittedRun, Meter, RunRecord, record_run, tune
 from leporid.models import Recommender
 from reproduction.store import PackedResults
 
@@ -77,5 +77,5 @@ def tune_classical(
 
 def _tested(model: Recommender, split: Split, **about: Any) -> FittedRun:
     with Meter() as meter:
-        fitted = fit(model, split, seed=about["seed"])
+        fitted = model.fit(split, seed=about["seed"])
     return record_run(fitted, split, meter, init=None, recipe=None, **about)

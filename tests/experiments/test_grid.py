@@ -38,7 +38,8 @@ def spec(log: str, **changes: object) -> ExperimentSpec:
 def test_every_cell_leaves_a_record_that_evaluation_confirms(log: str, tmp_path: Path) -> None:
     experiment = spec(log)
     status = run_grid([experiment], tmp_path)
-    assert status.count("done") == 2
+    assert all(isinstance(found, RunRecord) for found in status.values())
+    assert len(status) == 2
     cell = experiment.cells()[0]
     path = Results(tmp_path).path(cell.key)
     record = RunRecord.read(path)
@@ -74,7 +75,8 @@ def test_a_second_start_runs_nothing(log: str, tmp_path: Path, ran: list[str]) -
     assert ran == [cell.key for cell in experiment.cells()]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
     assert PackedResults(tmp_path).pack() == 2
-    assert run_grid([experiment], PackedResults(tmp_path)).count("done") == 2
+    found = run_grid([experiment], PackedResults(tmp_path))
+    assert [isinstance(record, RunRecord) for record in found.values()] == [True, True]
     assert len(ran) == 2
 
 
@@ -83,8 +85,9 @@ def test_a_failing_cell_is_recorded_and_the_rest_goes_on(
 ) -> None:
     experiment = spec(log, settings={"itemknn": {"neighbors": 3}}, models=["itemknn", "toppop"])
     status = run_grid([experiment], tmp_path)
-    states = [status.states[cell.spec_hash] for cell in experiment.cells()]
-    assert states == ["failed", "done"]
+    failed, done = (status[cell.spec_hash] for cell in experiment.cells())
+    assert failed == "failed"
+    assert isinstance(done, RunRecord)
     (failure,) = tmp_path.rglob("*.error.json")
     assert "neighbors" in failure.read_text()
     assert len(ran) == 2
@@ -113,5 +116,7 @@ def test_a_cell_that_another_process_has_is_waiting(
     first, second = (cell.key for cell in experiment.cells())
     with claim(Results(tmp_path).path(first, ".claim")):
         status = run_grid([experiment], tmp_path)
-    assert [*status.states.values()] == ["waiting", "done"]
+    waiting, done = status.values()
+    assert waiting == "waiting"
+    assert isinstance(done, RunRecord)
     assert ran == [second]

@@ -1,25 +1,67 @@
-"""`ContentNeighbours` against sums of cosines by hand."""
+"""ItemKNN with an item table: neighbours by content, saved and served like any model."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pytest
 
-from leporid.data import Sequences, cold_items_split, item_features, synthesize
-from leporid.evaluation import evaluate
-from leporid.models import ContentNeighbours
+import leporid
+from leporid.data import Split, item_features
+from leporid.models import Recommender
 
 
-def test_scores_are_sums_of_cosines_with_the_history() -> None:
-    split = cold_items_split(synthesize(60, 30, 700, seed=2), 0.2)
-    ids = split.items.ids.to_pylist()
-    table = {"item_id": ids, "tags": [[f"a{n % 4}", f"b{n % 3}"] for n in range(len(ids))]}
-    model = ContentNeighbours(split.items, table)
+@pytest.fixture(scope="module")
+def split() -> Split:
+    return leporid.temporal_split(leporid.synthesize(80, 40, 1600, seed=3))
+
+
+@pytest.fixture(scope="module")
+def table(split: Split, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Items whose index has the same remainder share a genre and half of their title."""
+    rows = [
+        f"{key},word{place % 5} again{place % 10},genre{place % 5}"
+        for place, key in enumerate(split.items.ids.to_pylist())
+    ]
+    path = tmp_path_factory.mktemp("items") / "items.csv"
+    path.write_text("\n".join(["item_id,title,genre", *rows]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_content_alone_is_the_cosine_of_the_features(split: Split, table: str) -> None:
+    model = leporid.train("itemknn", split, items=table, content=1.0, k=6, progress=False)
     features = item_features(split.items, table).matrix.toarray()
-    history = Sequences.from_rows([[1, 2], [], [5, 7, 29], [0]])
-    for users in ([2, 3], [3, 0, 2], [1]):
-        scores = model.score(np.array(users, np.int32), history)
-        for user, row in zip(users, scores, strict=True):
-            own = history.items[history.indptr[user] : history.indptr[user + 1]]
-            np.testing.assert_allclose(row, (features @ features[own].T).sum(axis=1), atol=1e-5)
-    means = evaluate(model, split, at=(10,)).mean(stratum="cold-items")
-    assert means["NDCG@10"] > 0
+    cosines = features @ features.T
+    np.fill_diagonal(cosines, 0)
+    weights = model.weights.toarray().T  # type: ignore[attr-defined]
+    kept = weights > 0
+    assert (np.count_nonzero(kept, axis=1) <= 6).all()
+    ratios = weights[kept] / cosines[kept]
+    assert ratios == pytest.approx(ratios[0], rel=1e-4)
+    assert (np.sort(cosines, axis=1)[:, -6] <= np.where(kept, cosines, 9).min(axis=1) + 1e-5).all()
+
+
+def test_the_share_goes_from_shared_users_to_content(split: Split, table: str) -> None:
+    how: dict[str, Any] = {"k": 6, "window": None, "progress": False}
+    plain = leporid.train("itemknn", split, **how).weights  # type: ignore[attr-defined]
+    none, half, whole = (
+        leporid.train("itemknn", split, items=table, content=share, **how).weights  # type: ignore[attr-defined]
+        for share in (0.0, 0.5, 1.0)
+    )
+    assert none.toarray() == pytest.approx(plain.toarray() / plain.data.mean(), rel=1e-5)
+    assert half.toarray() == pytest.approx((none.toarray() + whole.toarray()) / 2, rel=1e-5)
+
+
+def test_it_is_saved_and_answers_without_the_table(
+    split: Split, table: str, tmp_path: Path
+) -> None:
+    model = leporid.train("itemknn", split, items=table, progress=False)
+    model.save(tmp_path / "model")
+    away = Path(table).rename(tmp_path / "items.csv")
+    loaded = Recommender.load(tmp_path / "model")
+    away.rename(table)
+    users = np.arange(9, dtype=np.int32)
+    assert np.array_equal(loaded.score(users), model.score(users))
+    assert loaded.recommend_history([[split.items.external(2)]], n=3)[0].shape == (1, 3)

@@ -23,7 +23,7 @@ from leporid.selection.candidates import (
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import open_journal
 from leporid.selection.priors import FAMILIES, NETWORKS, expected_shares, family_of
-from leporid.selection.schedule import CONTINUED_STEPS, plan_networks, training_seconds
+from leporid.selection.schedule import CONTINUED_SHARE_OF_STEPS, plan_networks, training_seconds
 from leporid.selection.search import Search
 from reproduction.tuned_baselines import classical_models
 
@@ -150,10 +150,8 @@ def test_one_network_with_enough_steps_rather_than_two_without(
     assert list(plan) == ["sasrec"]
     assert plan["sasrec"]["steps"] >= 1500
     [left] = search.journal.of("left out")
-    assert (left["model"], left["why"]) == (
-        "dlr2",
-        "there was time for one network, sasrec",
-    )
+    assert left["model"] == "dlr2"
+    assert left["why"].startswith("there was time for one network, sasrec; 3,000 steps of it take ")
 
 
 @pytest.mark.parametrize(
@@ -181,8 +179,8 @@ def test_few_steps_become_more_steps_with_smaller_batches(
 
 def test_the_trainings_and_the_final_fits_fit_into_their_share() -> None:
     seconds = training_seconds(100.0, 90.0, entrants=2)
-    assert schedule._PLAN_MARGIN * (2 * seconds + 2 * seconds * CONTINUED_STEPS) == pytest.approx(
-        100.0
-    )
+    assert schedule.MARGIN_FOR_VALIDATIONS * (
+        2 * seconds + 2 * seconds * CONTINUED_SHARE_OF_STEPS
+    ) == pytest.approx(100.0)
     seconds = training_seconds(100.0, 50.0, entrants=2)
-    assert schedule._PLAN_MARGIN * 2 * seconds == pytest.approx(50.0)
+    assert schedule.MARGIN_FOR_VALIDATIONS * 2 * seconds == pytest.approx(50.0)

@@ -49,7 +49,7 @@ def log_of(rows: list[tuple[int, int, int]]) -> Interactions:
 def short() -> Iterator[None]:
     """Two rounds of variants: the search is over before its time, on a busy machine too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "_ROUNDS", 2)
+        patch.setattr(schedule, "MAX_VARIANT_ROUNDS", 2)
         yield
 
 
@@ -242,6 +242,7 @@ def test_no_time_at_all_still_gives_the_most_popular() -> None:
     assert chosen.folder is None
     assert chosen.winner == "toppop"
     assert "its turn came when the time was over" in str(chosen.details["left out"])
+    assert chosen.details["learning curve"] == {}
 
 
 def test_what_cannot_be_is_refused_at_once() -> None:
@@ -317,9 +318,44 @@ def test_titles_of_an_item_table_are_in_the_report(short: None, tmp_path: Path) 
     (tmp_path / "items.csv").write_text("\n".join(["item_id,title", *rows]) + "\n")
     how: dict[str, Any] = {"models": ("toppop", "itemknn"), "output": tmp_path / "out"}
     how |= {"items": tmp_path / "items.csv", "progress": False, "clock": Clock()}
-    leporid.choose(data, 600, **how)
+    chosen = leporid.choose(data, 600, **how)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("Title of ") >= 15
+    # The words of all titles are the same, so content says nothing: it is tried, and loses.
+    tried = {row["settings"] for row in chosen.table if row["model"] == "itemknn"}
+    assert {"default", "content=0.5", "content=1"} <= tried
+
+
+def test_content_that_decides_is_chosen_and_printed(short: None, tmp_path: Path) -> None:
+    """Users keep to one genre, and nobody shares an item with another user."""
+    rows = [(u, 12 * u + k, k) for u in range(40) for k in range(12)]
+    table = ["item_id,genre", *(f"{item},genre{user}" for user, item, _ in rows)]
+    (tmp_path / "my items.csv").write_text("\n".join(table) + "\n")
+    how: dict[str, Any] = {"models": ("toppop", "itemknn"), "items": tmp_path / "my items.csv"}
+    chosen = leporid.choose(log_of(rows), 600, progress=False, clock=Clock(), **how)
+    assert chosen.winner.startswith("itemknn content=")
+    assert f"--set 'items={tmp_path}/my items.csv'" in chosen.commands[1]
+    assert chosen.tested[0]["HR@10"] > 0.9 > chosen.tested[1]["HR@10"]
+
+
+def test_the_learning_curve_has_half_of_the_users_and_all(chosen: Choice) -> None:
+    curve = chosen.details["learning curve"]
+    row = next(row for row in chosen.table if _label(row) == curve["candidate"])
+    assert curve["half"] != curve["all"] == pytest.approx(row["NDCG@10"], abs=0.1)
+    assert curve["twice"] == pytest.approx(max(2 * curve["all"] - curve["half"], curve["all"]))
+    assert f"{curve['half']:.4f} from half of all users, {curve['all']:.4f} from all" in chosen.why
+
+
+def test_what_comes_again_is_tested_by_frequency(short: None, tmp_path: Path) -> None:
+    rows = [f"{u},{(7 * u + k % 3) % 23},{k}" for u in range(40) for k in range(12)]
+    (tmp_path / "log.csv").write_text("\n".join(["user,item,time", *rows]) + "\n")
+    how: dict[str, Any] = {"include_seen": True, "progress": False, "clock": Clock()}
+    chosen = leporid.choose(tmp_path / "log.csv", 600, models=("toppop",), **how)
+    tested = {row["model"]: row["HR@10"] for row in chosen.tested}
+    assert tested.keys() == {"toppop", "itemknn", "frequency"}
+    assert tested["frequency"] > tested["toppop"]
+    assert chosen.why.startswith("Careful: on test ")
+    assert "frequency is better than the chosen model, -" in chosen.why
 
 
 def test_a_metric_made_of_two_means(short: None) -> None:
@@ -333,7 +369,7 @@ def test_a_metric_made_of_two_means(short: None) -> None:
 def test_networks_are_trained_from_the_best_initialisation(
     short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "_SMALL_LOG_STEPS", 400)
+    monkeypatch.setattr(candidates, "SMALL_LOG_MAX_STEPS", 400)
     data = leporid.synthesize(200, 90, 6000, seed=2)
     models = ("toppop", "itemknn", "bpr")
     chosen = leporid.choose(

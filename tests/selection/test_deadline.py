@@ -37,7 +37,7 @@ def choose(models: tuple[str, ...] = ("toppop", "itemknn"), **how: Any) -> Choic
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variants."""
-    monkeypatch.setattr(schedule, "_ROUNDS", 0)
+    monkeypatch.setattr(schedule, "MAX_VARIANT_ROUNDS", 0)
 
 
 @pytest.fixture

@@ -27,8 +27,6 @@ class Blendable(World):
     def lists(self, candidate: Candidate) -> Any:
         return candidate.model
 
-    problem = SimpleNamespace(inner=None, metric="NDCG@10")
-
 
 def result(name: str, value: float, **settings: Any) -> Result:
     noise = np.random.default_rng([ord(name[0])]).normal(0, 0.2, (60, 1))
@@ -39,7 +37,9 @@ def result(name: str, value: float, **settings: Any) -> Result:
 def search_of(folder: Path, price: dict[str, float], *results: Result, left: float) -> Search:
     """A search with so many seconds left, and models that take twice their price at the end."""
     search = Search(
-        Blendable({}, price), Journal(folder / "journal.jsonl", {}), Timer(left, clock=Clock())
+        Blendable({}, price, problem=SimpleNamespace(baselines=(), inner=None, metric="NDCG@10")),
+        Journal(folder / "journal.jsonl", {}),
+        Timer(left, clock=Clock()),
     )
     search.results = {r.candidate.key: r for r in results}
     return search

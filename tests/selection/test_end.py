@@ -87,7 +87,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A finished search, that ended because its time was over."""
     folder = tmp_path_factory.mktemp("end") / "whole"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "_ROUNDS", 100)
+        patch.setattr(schedule, "MAX_VARIANT_ROUNDS", 100)
         choose(folder)
         yield folder
 

@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class World:
     dies_after: float = math.inf
     now: float = 0.0
     done: list[str] = field(default_factory=list)
+    problem: Any = field(default_factory=lambda: SimpleNamespace(baselines=("toppop", "itemknn")))
     broken: frozenset[str] = frozenset()
 
     @property

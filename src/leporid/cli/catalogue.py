@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument
 
-from leporid.cli.options import Json, print_json, print_table
+from leporid.cli.options import Json, show
 from leporid.errors import MissingExtraError, install_command
 
 
@@ -41,18 +41,17 @@ def doctor(json_output: Json = False) -> None:
     from leporid.diagnostics import examine
 
     report = examine()
-    if json_output:
-        print_json(report)
-    else:
-        for title in ("versions", "machine"):
-            rows = [{"what": key, "value": str(value)} for key, value in report[title].items()]
-            print_table(title, rows)
-        for row in report["extras"]:
-            advice = f"missing {', '.join(row['missing'])}: {install_command(row['extra'])}"
-            typer.echo(f"extra {row['extra']}: {advice if row['missing'] else 'present'}")
-        for row in report["self_tests"]:
-            result = "ok" if row["ok"] else f"FAILED: {row['detail']}"
-            typer.echo(f"self-test {row['name']}: {result}")
+    parts: list[Any] = [
+        (title, [{"what": key, "value": str(value)} for key, value in report[title].items()])
+        for title in ("versions", "machine")
+    ]
+    for row in report["extras"]:
+        advice = f"missing {', '.join(row['missing'])}: {install_command(row['extra'])}"
+        parts.append(f"extra {row['extra']}: {advice if row['missing'] else 'present'}")
+    for row in report["self_tests"]:
+        result = "ok" if row["ok"] else f"FAILED: {row['detail']}"
+        parts.append(f"self-test {row['name']}: {result}")
+    show(json_output, report, *parts)
     if not all(row["ok"] for row in report["self_tests"]):
         raise typer.Exit(1)
 
@@ -68,7 +67,7 @@ def _print(
         except MissingExtraError as error:
             entries.append({"name": name, "what": str(error)})
     if json_output:
-        print_json(entries)
+        show(True, entries)
         return
     for entry in entries:
         facts = [

@@ -19,9 +19,7 @@ from leporid.cli.options import (
     SplitOptions,
     SplitSource,
     parse_list,
-    print_files,
-    print_json,
-    print_table,
+    show,
 )
 
 _clock = time.monotonic
@@ -69,20 +67,15 @@ def choose(
     )
     if chosen.note:
         typer.echo(chosen.note, err=True)
-    if json_output:
-        print_json(chosen.to_dict())
-        return
-    shown = ("model", "init", "settings", metric, "memory")
     rows = [
-        {key: row[key] for key in shown}
+        {key: row[key] for key in ("model", "init", "settings", metric, "memory")}
         | {key: f"{row[key]:.3g}" for key in ("seconds", "ms per request")}
         for row in chosen.best
     ]
-    print_table(f"{metric} on the inner validation split, the best of each model", rows)
-    typer.echo("\n\n".join(chosen.why.splitlines()))
-    print_files([output, output / "report.html"])
-    for command in chosen.commands:
-        typer.echo(f"the same again: {command}")
+    lines = ["\n\n".join(chosen.why.splitlines()), f"wrote {output}", f"wrote {output}/report.html"]
+    lines += [f"the same again: {command}" for command in chosen.commands]
+    title = f"{metric} on the inner validation split, the best of each model"
+    show(json_output, chosen.to_dict(), (title, rows), *lines)
 
 
 def _source(data: str, log: SplitOptions) -> str:

@@ -20,8 +20,6 @@ from leporid.cli.options import (
     load_model,
     parse_list,
     parse_settings,
-    print_json,
-    print_table,
     show,
 )
 from leporid.errors import ConfigError, DataError, LeporidWarning, import_extra
@@ -125,18 +123,15 @@ def _entries(
 
 
 def _print_lists(lists: list[dict[str, Any]], kind: str, json_output: bool) -> None:
-    if json_output:
-        print_json(lists)
-        return
+    parts: list[Any] = []
     for entry in lists:
-        if not entry["items"]:
-            typer.echo(f"{kind} {entry[kind]}: no item")
-            continue
+        title = f"{kind} {entry[kind]}"
         rows = [{"rank": str(rank), **row} for rank, row in enumerate(entry["items"], 1)]
         for row in (row for row in rows if "because" in row):
             words = (f"{e.get('title', e['item'])} ({e['similarity']:.2f})" for e in row["because"])
             row["because"] = ", ".join(words)
-        print_table(f"{kind} {entry[kind]}", rows)
+        parts.append((title, rows) if rows else f"{title}: no item")
+    show(json_output, lists, *parts)
 
 
 def _item_ids(model: Recommender, text: str, option: str, items: Path | None) -> list[Any]:

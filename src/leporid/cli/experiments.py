@@ -18,9 +18,6 @@ from leporid.cli.options import (
     load_model,
     parse_list,
     parse_settings,
-    print_files,
-    print_json,
-    print_table,
     show,
 )
 from leporid.errors import ConfigError, LeporidWarning
@@ -60,9 +57,6 @@ def tune(
     options["recipe"] = study.recipe or models.DEFAULT_RECIPE
     split = log.split(data, quiet=json_output)
     result = run_study(model, split, progress=not json_output, **options)
-    if json_output:
-        print_json(vars(result))
-        return
     rows = []
     for trial in sorted(result.trials, key=lambda trial: -(trial["value"] or 0.0))[:5]:
         value = "failed" if trial["value"] is None else trial["value"]
@@ -70,11 +64,10 @@ def tune(
         rows.append(row | {key: _short(trial["settings"].get(key)) for key in searched})
     part = "the inner validation split" if study.inner_validation else "validation"
     title = f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {part}"
-    print_table(title, rows)
     # None, "all" for a window, is what a setting is when it is left out.
     chosen = {key: result.best_config[key] for key in searched}
     settings = (f"--set {key}={_short(v)}" for key, v in chosen.items() if v is not None)
-    typer.echo(" ".join(["best:", *settings]))
+    show(json_output, vars(result), (title, rows), " ".join(["best:", *settings]))
 
 
 def _short(value: Any) -> Any:
@@ -97,15 +90,17 @@ def run(
 
     experiments = read_experiment(spec, data)
     how: dict[str, Any] = {"retry_failed": retry_failed, "progress": not json_output}
-    status = run_grid(experiments, root, device=device, **how)
+    found = run_grid(experiments, root, device=device, **how)
     rows: list[dict[str, Any]] = []
     for cell in (cell for experiment in experiments for cell in experiment.cells()):
-        record, state = status.records.get(cell.spec_hash), status.states[cell.spec_hash]
-        row: dict[str, Any] = {"log": cell.dataset, "cell": cell.label, "state": state}
-        for metric in ("HR@10", "F1@10"):
-            row[metric] = record.metrics.get(metric, "") if record else ""
-        rows.append({**row, "seconds": round(record.seconds, 1) if record else ""})
-    done = status.count("done")
+        record = found[cell.spec_hash]
+        row: dict[str, Any] = {"log": cell.dataset, "cell": cell.label, "state": record}
+        row |= {"HR@10": "", "F1@10": "", "seconds": ""}
+        if not isinstance(record, str):
+            shown = {name: record.metrics.get(name, "") for name in ("HR@10", "F1@10")}
+            row |= {"state": "done", **shown, "seconds": round(record.seconds, 1)}
+        rows.append(row)
+    done = sum(row["state"] == "done" for row in rows)
     show(json_output, rows, (f"{spec.stem}: {done} of {len(rows)} cells done", rows))
     if done < len(rows):
         raise typer.Exit(1)
@@ -144,9 +139,6 @@ def compare(
     untested = [run.name for run in read if run.outcomes is None]
     base = str(Path(against)) if against else None
     tests = [] if untested else paired_tests(read, names, against=base)
-    if json_output:
-        print_json({"runs": rows, "tests": [test.to_dict() for test in tests]})
-        return
     shown, differences = [], []
     for row in rows:
         cells = {"run": row["run"], "model": row["model"], "init": row["init"] or "-"}
@@ -163,14 +155,12 @@ def compare(
         cells |= {"95% interval": f"{test.low:+.4f} .. {test.high:+.4f}"}
         differences.append(cells | {"p (Holm)": f"{test.p_value:.2g}", "outcome": test.outcome})
     tables = {"runs on test, with 95% intervals": shown, "differences, paired by user": differences}
-    for title, table in tables.items():
-        if table:
-            print_table(title, table)
-    if untested:
-        typer.echo(f"not tested: {', '.join(untested)} kept no hits per user")
+    said = [f"not tested: {', '.join(untested)} kept no hits per user"] if untested else []
     if report is not None:
         write_comparison(report, rows, tests, tables)
-        print_files([report])
+        said.append(f"wrote {report}")
+    document = {"runs": rows, "tests": [test.to_dict() for test in tests]}
+    show(json_output, document, *tables.items(), *said)
 
 
 def _compare_live(store: str, days: int, json_output: bool) -> None:
@@ -246,27 +236,22 @@ def evaluate(
     usual = [name for name in ("tail-users", "cold-users") if table.has_users(name)]
     strata = {name: table.mean(stratum=name) for name in stratum or usual}
     means, intervals = table.mean(), table.intervals()
-    if json_output:
-        about = ("skipped", "cold", "repeated", "part", "protocol")
-        report = {"users": len(table), **{name: getattr(table, name) for name in about}}
-        bounds = {name: [of.low, of.high] for name, of in intervals.items()}
-        report |= {"metrics": means, "intervals": bounds, "strata": strata, "warnings": notes}
-        print_json(report)
-        return
+    about = ("skipped", "cold", "repeated", "part", "protocol")
+    report = {"users": len(table), **{name: getattr(table, name) for name in about}}
+    bounds = {name: [of.low, of.high] for name, of in intervals.items()}
+    report |= {"metrics": means, "intervals": bounds, "strata": strata, "warnings": notes}
     rows = []
     for name, value in means.items():
         of = intervals.get(name)
         row = {"metric": name, "all users": value}
         row["95% interval"] = "" if of is None else f"{of.low:.4f} .. {of.high:.4f}"
         rows.append(row | {stratum: own.get(name, "") for stratum, own in strata.items()})
-    print_table(f"{part}, {table.protocol}", rows)
-    typer.echo(
+    said = [
         f"{len(table):,} users evaluated, {table.cold:,} of them cold (without training "
         f"interactions); {table.skipped:,} left out because they have no {part} items"
-    )
+    ]
     if table.repeated:
-        typer.echo(
-            f"{table.repeated:,} {part} items are not evaluated: they are in the history of their "
-            f"users (--include-seen)"
-        )
-    print_files([] if export is None else [export])
+        why = "they are in the history of their users (--include-seen)"
+        said.append(f"{table.repeated:,} {part} items are not evaluated: {why}")
+    said += [] if export is None else [f"wrote {export}"]
+    show(json_output, report, (f"{part}, {table.protocol}", rows), *said)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from leporid.cli.options import Json, SplitOptions, VectorSource, print_json, print_table
+from leporid.cli.options import Json, SplitOptions, VectorSource, show
 from leporid.errors import ConfigError
 
 
@@ -47,11 +47,7 @@ def inspect(
         titles=None if items is None else load_items(items),
         neighbours=neighbours,
     )
-    if json_output:
-        print_json(inspection.to_dict())
-        return
-    for side in ("users", "items"):
-        for name, table in inspection.tables(side).items():
-            print_table(name, table)
+    tables = {**inspection.tables("users"), **inspection.tables("items")}
     if inspection.probe is not None:
-        print_table("what the vectors alone predict", inspection.probe.rows())
+        tables["what the vectors alone predict"] = inspection.probe.rows()
+    show(json_output, inspection.to_dict(), *tables.items())

@@ -12,7 +12,7 @@ import functools
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -222,19 +222,14 @@ def load_model(path: Path, *, validated: bool = False) -> Recommender:
     return Recommender.load(folder)
 
 
-def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def _print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """A table on stdout with the columns of the first row; numbers are aligned right."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=escape(title))
-    for column in rows[0] if rows else ():
+    for column in rows[0]:
         numeric = isinstance(rows[0][column], int | float)
         table.add_column(escape(column), justify="right" if numeric else "left")
     for row in rows:
@@ -246,22 +241,19 @@ def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
 def show(
     json_output: bool, value: Any, *parts: str | tuple[str, Any], files: Sequence[Any] | None = None
 ) -> None:
-    """`value`, with the written files if any, as JSON; else lines, and tables as (title, rows)."""
+    """`value`, with the written files if any, as JSON; else lines, and tables as (title, rows).
+
+    A table without rows is not shown.
+    """
     if json_output:
-        print_json(value if files is None else {**value, "files": [str(file) for file in files]})
+        document = value if files is None else {**value, "files": [str(file) for file in files]}
+        typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
         return
-    for part in parts:
+    for part in (*parts, *(f"wrote {file}" for file in files or ())):
         if isinstance(part, str):
             typer.echo(part)
-        else:
-            print_table(*part)
-    print_files(files or ())
-
-
-def print_files(files: Iterable[Any]) -> None:
-    """One line per written file."""
-    for file in files:
-        typer.echo(f"wrote {file}")
+        elif part[1]:
+            _print_table(*part)
 
 
 def _cell(value: Any) -> str:

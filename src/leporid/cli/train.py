@@ -21,9 +21,6 @@ from leporid.cli.options import (
     SplitOptions,
     SplitSource,
     parse_settings,
-    print_files,
-    print_json,
-    print_table,
     show,
 )
 from leporid.errors import ConfigError, UnknownNameError
@@ -251,15 +248,12 @@ def train(
         progress=not json_output,
         **arguments,
     )
-    if json_output:
-        print_json(run.record.to_dict())
-        return
-    _print(run.record, check, len(run.table))
-    print_files([output])
-    typer.echo(models.fit_sentence(run.model))
+    parts = _tested(run.record, check, len(run.table))
+    said = (f"wrote {output}", models.fit_sentence(run.model))
+    show(json_output, run.record.to_dict(), *parts, *said)
 
 
-def _print(record: RunRecord, check: BaselineCheck | None, users: int) -> None:
+def _tested(record: RunRecord, check: BaselineCheck | None, users: int) -> list[Any]:
     """The run and the baselines, a row each, and how they compare."""
     tested: dict[str, Any] = {record.model: record}
     tested |= {f"{other.name} (baseline)": other for other in check.baselines} if check else {}
@@ -267,12 +261,11 @@ def _print(record: RunRecord, check: BaselineCheck | None, users: int) -> None:
     for name, run in tested.items():
         shown = {key: run.metrics[key] for key in ("HR@10", "F1@10", "NDCG@10")}
         rows.append({"model": name, **shown, "seconds": f"{run.seconds:.1f}"})
-    print_table(f"on test, {users:,} users", rows)
+    parts: list[Any] = [(f"on test, {users:,} users", rows)]
     if cold := record.extra["cold_users"]:
-        typer.echo(
-            f"{cold:,} of these users have no interaction in train: HR@10 "
-            f"{record.extra['cold_metrics']['HR@10']:.4f} for them"
-        )
+        hits = f"HR@10 {record.extra['cold_metrics']['HR@10']:.4f} for them"
+        parts.append(f"{cold:,} of these users have no interaction in train: {hits}")
     if check is not None:
-        typer.echo("baselines have their default settings and are fitted on the same split")
-        typer.echo("\n".join(filter(None, [check.left_out, check.verdict()])))
+        parts.append("baselines have their default settings and are fitted on the same split")
+        parts += filter(None, [check.left_out, check.verdict()])
+    return parts

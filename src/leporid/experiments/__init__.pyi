@@ -3,12 +3,10 @@ from .fit_and_test import CUTOFFS as CUTOFFS
 from .fit_and_test import BaselineCheck as BaselineCheck
 from .fit_and_test import FittedRun as FittedRun
 from .fit_and_test import against_baselines as against_baselines
-from .fit_and_test import fit as fit
 from .fit_and_test import record_run as record_run
 from .fit_and_test import train_to_folder as train_to_folder
 from .grid import Cell as Cell
 from .grid import ExperimentSpec as ExperimentSpec
-from .grid import GridStatus as GridStatus
 from .grid import load_split as load_split
 from .grid import read_experiment as read_experiment
 from .grid import run_cell as run_cell

@@ -1,14 +1,13 @@
-"""`fit` a model, and `record_run`: test it once. Every caller that makes a record ends there.
+"""`record_run`: test a fitted model once. Every caller that makes a record ends there.
 
-The command line, the cells of a grid, `choose` and the demonstration share it. `train_to_folder`
-also compares with baselines (`against_baselines`): TopPop, ItemKNN, EASE (and Frequency with
-`include_seen`) as they come, fitted on the same split and evaluated alike, on the same users.
+`train_to_folder` also compares with baselines (`against_baselines`): TopPop, ItemKNN, EASE (and
+Frequency with `include_seen`) as they come, fitted on the same split and evaluated alike.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,30 +39,6 @@ class FittedRun(NamedTuple):
     table: MetricTable
 
 
-def fit(
-    model: str | type[Recommender] | Recommender,
-    split: Split,
-    init: str | InitialEmbeddings | None = None,
-    *,
-    seed: int,
-    recipe: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    init_settings: Mapping[str, Any] | None = None,
-    **how: Any,
-) -> Recommender:
-    """Fit a model by name or class, or an instance as it is.
-
-    `init` is the name of an initialiser, whose result is cached, or initial embeddings. `how` goes
-    to `leporid.train` (device, progress, checkpoint, resume).
-    """
-    if isinstance(model, Recommender):
-        return model.fit(split, seed=seed, **how)
-    if isinstance(init, str) and init != "none":
-        init_settings = {"cache": True, **(init_settings or {})}
-    how["init_settings"] = init_settings
-    return models.train(model, split, init, seed=seed, recipe=recipe, **how, **(settings or {}))
-
-
 def record_run(
     fitted: Recommender,
     split: Split,
@@ -93,12 +68,6 @@ def record_run(
         "cold_users": test.cold,
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
     }
-    if split.include_seen:
-        facts["include_seen"] = True
-    if test.repeated:
-        facts["repeated_items"] = test.repeated
-    if test.cold:
-        facts["cold_metrics"] = test.mean(stratum="cold-users")
     if split.protocol.startswith("cold-items"):
         for stratum in ("cold-items", "warm-items"):
             facts[f"{stratum[:4]}_item_metrics"] = test.mean(stratum=stratum)
@@ -109,8 +78,13 @@ def record_run(
             "dropped_users": len(users.dropped or ()),
             "dropped_items": len(items.dropped or ()),
         }
-    if hasattr(fitted, "training_summary"):
-        facts["training"] = fitted.training_summary()
+    optional = {
+        "include_seen": split.include_seen,
+        "repeated_items": test.repeated,
+        "cold_metrics": test.mean(stratum="cold-users") if test.cold else {},
+        "training": fitted.training_summary() if hasattr(fitted, "training_summary") else {},
+    }
+    facts |= {name: value for name, value in optional.items() if value}
     device = getattr(fitted, "device", None)
     if device is not None and device.type == "cuda":
         import torch
@@ -208,27 +182,21 @@ def against_baselines(
         with Meter() as meter:
             model.fit(split)
         table = evaluate(model, split)
-        rows.append(
-            Baseline(
-                model=model.name,
-                name=name,
-                settings=model.config.to_dict(),
-                metrics=table.mean(),
-                seconds=meter.seconds,
-                comparison=compare(outcome, table, METRIC, name_a=own, name_b=name),
-            )
-        )
+        about: dict[str, Any] = {"model": model.name, "name": name}
+        about |= {"settings": model.config.to_dict(), "metrics": table.mean()}
+        found = compare(outcome, table, METRIC, name_a=own, name_b=name)
+        rows.append(Baseline(**about, seconds=meter.seconds, comparison=found))
     if reporter is not progress:
         reporter.close()
     return BaselineCheck(tuple(rows), left_out)
 
 
-def _fit_once(*of: Any, checkpoint: Path, **how: Any) -> Recommender:
-    """`fit`; a run that the folder holds finished, by its checkpoint, is not trained again."""
+def _train_once(*of: Any, checkpoint: Path, **how: Any) -> Recommender:
+    """`train`; a run that the folder holds finished, by its checkpoint, is not trained again."""
     if (checkpoint.parent / "record.json").is_file():
         with contextlib.suppress(ConfigError, DataError):  # the checkpoint is of another run
-            return fit(*of, checkpoint=checkpoint, **{**how, "resume": True})
-    return fit(*of, checkpoint=checkpoint, **how)
+            return models.train(*of, checkpoint=checkpoint, **{**how, "resume": True})
+    return models.train(*of, checkpoint=checkpoint, **how)
 
 
 def train_to_folder(
@@ -245,21 +213,28 @@ def train_to_folder(
     baselines: bool = True,
     resume: bool = False,
     progress: bool | ProgressLike | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    init_settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> tuple[FittedRun, BaselineCheck | None]:
     """Fit and test a model, compare it with baselines, and keep everything in a run folder.
 
-    `settings` are `settings` and `init_settings` of `fit`. The model that comes back is the
-    final one where `final` asks for it.
+    `init` is the name of an initialiser, whose result is cached, or initial embeddings. `more`
+    goes to `leporid.train`. The model that comes back is the final one where `final` asks for it.
     """
     reporter, checkpoint = make_progress(progress), folder / "checkpoint"
+    if isinstance(init, str) and init != "none":
+        init_settings = {"cache": True, **(init_settings or {})}
     spec: dict[str, Any] = {"seed": seed, "recipe": recipe}
     how: dict[str, Any] = {"progress": reporter, "device": device, "resume": resume}
+    args = {**spec, **how, **more, "init_settings": init_settings, **(settings or {})}
+    train: Callable[..., Recommender] = models.train
+    if final and not resume:
+        train = _train_once
     check = None
     try:
         with Meter() as meter:
-            args: dict[str, Any] = {**spec, **how, **settings, "checkpoint": checkpoint}
-            fitted = (_fit_once if final and not resume else fit)(model, split, init, **args)
+            fitted = train(model, split, init, checkpoint=checkpoint, **args)
         if (history := getattr(fitted, "history", None)) and history.rows:
             # With those before a checkpoint that the training went on from.
             meter.seconds = max(meter.seconds, history.rows[-1]["seconds"])

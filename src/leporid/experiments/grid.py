@@ -19,7 +19,7 @@ from leporid.artifacts import write_json
 from leporid.config import Config, canonical_hash, read_toml
 from leporid.data import PROTOCOLS, Split, load, split_by
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
-from leporid.experiments.fit_and_test import CUTOFFS, FittedRun, fit, record_run
+from leporid.experiments.fit_and_test import CUTOFFS, FittedRun, record_run
 from leporid.experiments.journal import claim
 from leporid.experiments.record import Meter, Results, RunRecord, record_key
 from leporid.experiments.tuning import tune
@@ -119,8 +119,8 @@ def run_cell(
             best = tune(cls, split, cell.trials, metric, recipe=None, **asked, **fixed)
             settings, recipe = best.best_config, None
             extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
-        how: dict[str, Any] = {"device": device, "progress": reporter, "settings": settings}
-        fitted = fit(cls, split, vectors, seed=cell.seed, recipe=recipe, **how)
+        how: dict[str, Any] = {"device": device, "progress": reporter, "recipe": recipe}
+        fitted = models.train(cls, split, vectors, seed=cell.seed, **how, **settings)
     names = ("dataset", "experiment", "model", "init", "recipe", "seed", "spec_hash")
     spec = {name: getattr(cell, name) for name in names}
     return record_run(fitted, split, meter, at=cell.at, extra=extra, **spec)
@@ -170,14 +170,11 @@ class ExperimentSpec(_Question):
         starts = [*self.inits, *self.init_settings, *self.settings_with]
         starts += [init for inits in self.inits_of.values() for init in inits]
         starts += [variant.init for variant in variants if variant.init is not None]
-        for kind, names, known in (
-            ("model", named, models.available()),
-            ("initialiser", starts, initializers.available()),
-            ("protocol", [self.protocol], PROTOCOLS),
-        ):
-            for name in names:
-                if name not in known:
-                    raise UnknownNameError(kind, name, known)
+        checks = [("model", name, models.available()) for name in named]
+        checks += [("initialiser", name, initializers.available()) for name in starts]
+        for kind, name, known in (*checks, ("protocol", self.protocol, PROTOCOLS)):
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
         if not self.models and not self.variants:
             raise ConfigError(f"experiment {self.name!r} has neither models nor variants")
         if not self.seeds:
@@ -225,19 +222,6 @@ def read_experiment(path: str | Path, data: str | Path | None = None) -> list[Ex
     return [s.replace(source=str(Path(data) / s.source)) if s.source else s for s in specs]
 
 
-@dataclass(frozen=True)
-class GridStatus:
-    """The state of every cell, and the records of those that are done."""
-
-    states: dict[str, str]
-    """'done', 'failed' or 'waiting' (another process has it), by spec hash."""
-    records: dict[str, RunRecord]
-
-    def count(self, state: str) -> int:
-        """How many cells are in a state."""
-        return list(self.states.values()).count(state)
-
-
 def run_grid(
     specs: Sequence[ExperimentSpec],
     root: str | Path | Results,
@@ -245,8 +229,12 @@ def run_grid(
     device: str = "auto",
     retry_failed: bool = False,
     progress: bool | ProgressLike | None = None,
-) -> GridStatus:
-    """Run every cell nobody else has run or is running; several processes may share `root`."""
+) -> dict[str, RunRecord | str]:
+    """Run every cell nobody else has run or is running; several processes may share `root`.
+
+    Returns the record of each cell by its spec hash, or 'failed', or 'waiting': another process
+    has it.
+    """
     results = root if isinstance(root, Results) else Results(root)
     cells = [cell for spec in specs for cell in spec.cells()]
     for cell in cells:
@@ -266,10 +254,8 @@ def run_grid(
             else:
                 failed.unlink(missing_ok=True)
                 results.add(record, table)
-    states, records = {}, {}
-    for cell in cells:
-        state = "failed" if results.path(cell.key, ".error.json").is_file() else "waiting"
-        if found := results.get(cell.key):
-            state, records[cell.spec_hash] = "done", found
-        states[cell.spec_hash] = state
-    return GridStatus(states, records)
+    broken = {c.key for c in cells if results.path(c.key, ".error.json").is_file()}
+    return {
+        cell.spec_hash: results.get(cell.key) or ("failed" if cell.key in broken else "waiting")
+        for cell in cells
+    }

@@ -120,8 +120,8 @@ def tune(
     reporter.start(f"tuning {cls.name}", budget)
     reporter.advance(len(_finished(journal)))
     while _work(journal, name, budget, run_trial):
-        best = _best(_finished(journal))
-        reporter.advance(1, **({} if best is None else {f"best {metric}": best["value"]}))
+        leading = _best(_finished(journal))
+        reporter.advance(1, **({f"best {metric}": leading["value"]} if leading else {}))
     reporter.close()
     return _result(_finished(journal), name, cls, metric)
 
@@ -129,8 +129,7 @@ def tune(
 def _result(
     finished: Sequence[Event], study: str, cls: type[Recommender], metric: str
 ) -> TuningResult:
-    best = _best(finished)
-    if best is None:
+    if (best := _best(finished)) is None:
         errors = sorted(trial["error"] for trial in finished)
         why = f"; the first error: {errors[0]}" if errors else ""
         raise LeporidError(f"no trial of {cls.name} gave a value{why}")

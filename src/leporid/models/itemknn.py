@@ -12,9 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from leporid.config import setting
-from leporid.data import Split
+from leporid.data import Interactions, Split, item_features
 from leporid.errors import ConfigError
 from leporid.graph import top_k_neighbours
+from leporid.initializers import nearest_by_content
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.sparse import canonical, top_k_products
@@ -67,21 +68,45 @@ NEIGHBOUR_SPACE: SearchSpace = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class ItemKNNConfig(KNNConfig):
+    """Settings of `ItemKNN`."""
+
+    items: str = ""
+    """An item table: the K nearest items by content (cosine of their features) count too."""
+    content: float = setting(0.5, at_least=0, at_most=1)
+    """Share of the content, where there is an item table; at 1 shared users do not count."""
+
+
 class ItemKNN(ItemWeights):
     """Scores X W: item j sums its similarity to those of its K nearest items in the profile."""
 
     name = "itemknn"
     uses_weights = True
-    config_class = KNNConfig
-    config: KNNConfig
+    config_class = ItemKNNConfig
+    config: ItemKNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         progress.start("itemknn", 1)
         by_item = canonical(self._weighed(self._remember(split.train)).T)
+        neighbours = neighbour_weights(by_item, self.config)
+        if self.config.items:
+            neighbours = self._with_content(neighbours, split.train)
         # Row j holds the neighbours of the target j, so the voting matrix is the transpose.
-        self.weights = canonical(neighbour_weights(by_item, self.config).T)
+        self.weights = canonical(neighbours.T)
         progress.advance(1)
+
+    def _with_content(self, by_users: sparse.csr_array, train: Interactions) -> sparse.csr_array:
+        """Similarities by users and by content, each over its mean, by their shares."""
+        features = item_features(train.items, self.config.items).matrix
+        users = np.bincount(train.item, minlength=train.n_items)
+        rows, share = np.arange(train.n_items), self.config.content
+        by_content = nearest_by_content(features, rows, self.config.k, users)
+        means = [max(part.data.sum() / max(part.nnz, 1), 1e-30) for part in (by_users, by_content)]
+        mixed = (1 - share) / means[0] * by_users + share / means[1] * by_content
+        mixed.eliminate_zeros()
+        return sparse.csr_array(mixed)
 
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
         return super()._score_profiles(self._weighed(profiles), users)

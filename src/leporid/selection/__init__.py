@@ -4,14 +4,14 @@ Candidates are evaluated on an inner validation split. Every family of models ha
 then the time goes where the upper confidence bound is. A journal makes a killed search go on; the
 time for the final fits is kept from the beginning.
 
-answer             The answer that a folder holds, and what may replace it
 budget             Durations, the timer of a budget, and the guard that stops work at a deadline
 candidates         The problem, candidates in their order, variants of their settings, trials
-choice             `choose` and its answer
+choice             `choose`, its answer, and the one that a folder holds already
 decision           What is fitted at the end: the best candidate, or a blend above it
 evaluator          `TrialEvaluator`: fits a candidate and evaluates it on the inner split
 events             The events of a search in its journal, and a progress line for each
 finalise           From the search to a deployed model: decide, test once, fit on everything
+learning_curve     What half of the users gave, and what twice as many might give
 priors             Families of models, and which did well on logs like this one
 report             The HTML page: charts, tables, examples
 runtime_estimates  Seconds of fits, from small shares of the log and from earlier trials

@@ -13,24 +13,18 @@ from numpy.typing import NDArray
 
 from leporid import models
 from leporid.config import Config, canonical_hash
-from leporid.data import Interactions, Split, inner_validation_split
+from leporid.data import Split, inner_validation_split
 from leporid.errors import MissingExtraError
 from leporid.evaluation import combine, parse_metric
 from leporid.selection.priors import NETWORKS, expected_shares, statistics
 from leporid.space import Choice, Int, SearchSpace, active
 
-INITS = ("random", "svd", "leporid")
-CONTENT_INITS = ("content", "leporid_content")
-"""Also searched where there is an item table."""
-_RECIPE = "general"
-_SMALL_LOG, _SMALL_LOG_STEPS = 200_000, 3_000
-"""On logs with fewer training interactions patience ends nearly every run within these steps."""
-_SMALL_MOVE = 0.15
-"""Standard deviation of a small change of a setting, as a share of its range."""
-_CLOSE = 0.05
-"""Networks whose expected qualities differ by less are taken as equal."""
-_MAX_USERS = 10_000
-"""Users that a candidate is evaluated on at most."""
+INITS, CONTENT_INITS = ("random", "svd", "leporid"), ("content", "leporid_content")
+NETWORK_RECIPE = "general"
+SMALL_LOG_INTERACTIONS, SMALL_LOG_MAX_STEPS = 200_000, 3_000
+SMALL_CHANGE_SHARE_OF_RANGE = 0.15
+EQUAL_IF_EXPECTED_WITHIN = 0.05
+MAX_EVALUATED_USERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -59,8 +53,27 @@ class Problem:
         if used is None:
             return cls(split, split, metric, **how)
         users = np.random.default_rng(how.get("seed", 0)).permutation(np.unique(used.test.user))
-        some = used.test.select(np.isin(used.test.user, users[:_MAX_USERS]))
+        some = used.test.select(np.isin(used.test.user, users[:MAX_EVALUATED_USERS]))
         return cls(split, replace(used, test=some), metric, **how)
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Models that are tried first, and always tested with their defaults."""
+        return ("toppop", "itemknn", *(("frequency",) if self.split.include_seen else ()))
+
+    @property
+    def inits(self) -> tuple[str, ...]:
+        """The initialisations that are searched."""
+        return INITS if self.items is None else (*INITS, *CONTENT_INITS)
+
+    def network_settings(self, model: str, users: int) -> dict[str, Any]:
+        """The settings of a network that validates on some users, before its steps are planned."""
+        cls, train = models.get(model), self.inner.train
+        recipe = NETWORK_RECIPE if NETWORK_RECIPE in cls.recipes else None
+        settings = cls.recipe_settings(recipe, train)
+        if len(train) < SMALL_LOG_INTERACTIONS:
+            settings["steps"] = min(settings.get("steps", SMALL_LOG_MAX_STEPS), SMALL_LOG_MAX_STEPS)
+        return {**settings, "metric": self.metric, "eval_users": users}
 
     @property
     def cutoff(self) -> int:
@@ -105,8 +118,13 @@ class Candidate(Config):
     @property
     def changed(self) -> str:
         """The settings that nobody would expect: 'l2=300 window=5'."""
-        cls, hidden = models.get(self.model), {"steps", "eval_every", "eval_users", "metric"}
-        known = [cls.recipes.get(_RECIPE, {}), *cls.general_by_kind.values()] if self.init else []
+        cls = models.get(self.model)
+        hidden = {"steps", "eval_every", "eval_users", "metric", "items"}
+        known = (
+            [cls.recipes.get(NETWORK_RECIPE, {}), *cls.general_by_kind.values()]
+            if self.init
+            else []
+        )
         return " ".join(
             f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
             for key, value in self.settings.items()
@@ -127,19 +145,25 @@ def with_validation(split: Split) -> Split:
 
 
 def classical_candidates(
-    about: Mapping[str, Any], only: Sequence[str] | None = None
+    about: Mapping[str, Any], only: Sequence[str] | None = None, items: str | None = None
 ) -> list[Candidate]:
-    """All classical models (or only some) with their defaults: the baselines, then by the prior."""
-    expected = expected_shares(about)
-    names = [name for name in models.available() if name not in NETWORKS]
-    names = [name for name in names if only is None or name in only]
+    """All classical models (or only some) with their defaults: the baselines, then by the prior.
+
+    With an item table ItemKNN also has neighbours by content, half of the weight and all of it.
+    """
+    expected = {**expected_shares(about), "toppop": 2.0, "frequency": 1.6, "itemknn": 1.5}
+    names = [n for n in models.available() if n not in NETWORKS and (only is None or n in only)]
     if not about.get("include_seen") and only is None:
         names.remove("frequency")  # it would be TopPop
     classes = {name: models.get(name) for name in names}
     alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
-    first = {"toppop": 2.0, "frequency": 1.6, "itemknn": 1.5}
-    ranked = sorted(alone, key=lambda name: -first.get(name, expected.get(name, 0.0)))
-    return [Candidate(model=name) for name in ranked]
+    ranked = sorted(alone, key=lambda name: -expected.get(name, 0.0))
+    found = [Candidate(model=name) for name in ranked]
+    if items is not None and "itemknn" in ranked:
+        place = ranked.index("itemknn") + 1
+        shares = ({"items": items, "content": share} for share in (0.5, 1.0))
+        found[place:place] = [Candidate(model="itemknn", settings=own) for own in shares]
+    return found
 
 
 def neural_models(about: Mapping[str, Any], only: Sequence[str] | None = None) -> list[str]:
@@ -150,22 +174,13 @@ def neural_models(about: Mapping[str, Any], only: Sequence[str] | None = None) -
     expected = {n: share for n, share in expected_shares(about).items() if n in NETWORKS}
     best = max(expected.values(), default=0.0)
     names = [name for name in NETWORKS if name in expected]
-    names.sort(key=lambda name: int((best - expected[name]) / _CLOSE))
+    names.sort(key=lambda name: int((best - expected[name]) / EQUAL_IF_EXPECTED_WITHIN))
     names += [name for name in NETWORKS if only is not None and name not in names]
     try:
         named = (n for n in names if only is None or n in only)
         return [n for n in named if n in models.available() and models.get(n)]
     except MissingExtraError:
         return []
-
-
-def neural_settings(model: str, train: Interactions, metric: str, users: int) -> dict[str, Any]:
-    """The settings of a network before its steps are planned."""
-    cls = models.get(model)
-    settings = cls.recipe_settings(_RECIPE if _RECIPE in cls.recipes else None, train)
-    if len(train) < _SMALL_LOG:
-        settings["steps"] = min(settings.get("steps", _SMALL_LOG_STEPS), _SMALL_LOG_STEPS)
-    return {**settings, "metric": metric, "eval_users": users}
 
 
 def variant(model: str, base: Mapping[str, Any], place: int, seed: int) -> dict[str, Any]:
@@ -195,7 +210,9 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     low, high = np.log(ends) if dimension.log else ends
     if rng.random() < 0.5 and now in dimension:
         centre = np.log(now) if dimension.log else now
-        drawn = float(np.clip(rng.normal(centre, _SMALL_MOVE * (high - low)), low, high))
+        drawn = float(
+            np.clip(rng.normal(centre, SMALL_CHANGE_SHARE_OF_RANGE * (high - low)), low, high)
+        )
     else:
         drawn = float(rng.uniform(low, high))
     value = float(np.exp(drawn)) if dimension.log else drawn

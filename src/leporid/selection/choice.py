@@ -6,27 +6,26 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from leporid.artifacts import check_manifest, read_object
 from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import ConfigError, DataError, TrainingInterruptedError, UnknownNameError
 from leporid.evaluation import parse_metric
-from leporid.models import Recommender, available
-from leporid.selection.answer import PARTS, Answer, read_answer
+from leporid.models import Recommender, available, find_model
 from leporid.selection.budget import Timer, format_duration, parse_duration
 from leporid.selection.candidates import Problem
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.events import open_journal, progress_lines, seconds_spent
-from leporid.selection.finalise import Session, finalise, last_decision
+from leporid.selection.events import last_decision, open_journal, progress_lines, seconds_spent
+from leporid.selection.finalise import Session, finalise
 from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
-from leporid.selection.summary import best_rows
+from leporid.selection.summary import FIRST_DETAILS, PARTS, SUMMARY, as_json, best_rows
 
-_RESERVE_SHARE, _RESERVE_SECONDS = 0.04, 1.5
-"""Kept for the choice of a blend, the report, other files, and the end of the process."""
-_TOO_SMALL = (
+SHARE_FOR_BLEND_AND_REPORT, SECONDS_FOR_BLEND_AND_REPORT = 0.04, 1.5
+TOO_SMALL = (
     "the log is too small to evaluate anything: no user has enough interactions to hold some back; "
     "the most popular items are the answer until there are more"
 )
@@ -45,15 +44,10 @@ class Choice:
     split, seconds, milliseconds per request, memory."""
     tested: list[dict[str, Any]]
     """On test: the chosen model first, then the baselines."""
-    winner: str
-    """The chosen candidate in a few words."""
-    metric: str
     commands: list[str]
     """What tests the chosen model again, and what fits it again, on the command line."""
-    elapsed: float
-    """Seconds, of all sessions together."""
-    details: dict[str, Any] = field(default_factory=dict)
-    """Groups of users, models left out, initialisations, the prior, the search over time."""
+    details: dict[str, Any]
+    """Groups of users, models left out, the learning curve, initialisations, the prior."""
     folder: Path | None = None
     """Where it was written: a run that `leporid serve` and `leporid recommend` take."""
     note: str = ""
@@ -63,13 +57,47 @@ class Choice:
         return f"Choice({self.winner}, after {format_duration(self.elapsed)})"
 
     @property
+    def winner(self) -> str:
+        """The chosen candidate in a few words."""
+        return str(self.details["winner"])
+
+    @property
+    def metric(self) -> str:
+        """What decided."""
+        return str(self.details["metric"])
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds, of all sessions together."""
+        return float(self.details["elapsed"])
+
+    @property
     def best(self) -> list[dict[str, Any]]:
         """The best row of each model."""
         return best_rows(self.table)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as plain values."""
-        return {name: getattr(self, name) for name in PARTS}
+        return as_json({name: getattr(self, name) for name in PARTS})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer that an earlier session wrote into a folder."""
+
+    model: Path
+    parts: dict[str, Any]
+    """Those of a `Choice`, but for the model."""
+    key: str
+    value: float | None
+    """None for a candidate that was not evaluated."""
+    budget: float
+
+    def gives_way_to(self, key: str, value: float | None) -> bool:
+        """Whether another may replace it: the same candidate, or one with a higher value."""
+        if self.value is None or self.key == key:
+            return True
+        return value is not None and value > self.value
 
 
 def choose(
@@ -136,13 +164,13 @@ def choose(
         tell = progress_lines(progress, timer, metric)
         problem = Problem.of(split, metric, seed=seed, device=device, items=items)
         evaluator = TrialEvaluator(problem, timer, kept)
-        reserve = _RESERVE_SHARE * seconds + _RESERVE_SECONDS
+        reserve = SHARE_FOR_BLEND_AND_REPORT * seconds + SECONDS_FOR_BLEND_AND_REPORT
         search = Search(evaluator, journal, timer, reserve=reserve, tell=tell)
         session = Session(search, folder, name, source or "LOG")
         if standing is not None and timer.left <= search.reserve():
             return _kept(standing, folder, "no time is left to search for a better one")
         if problem.inner is split:
-            session.notes.append(_TOO_SMALL)
+            session.notes.append(TOO_SMALL)
         elif (before := last_decision(journal)) is None or before["budget"] < seconds:
             try:
                 run_schedule(search, models)
@@ -156,10 +184,12 @@ def choose(
 
 def _finalised(session: Session, standing: Answer | None) -> Choice:
     """The end of the search."""
-    folder = session.folder
-    if standing is not None and _is_current(standing, session.search):
-        return _kept(standing, folder, "the search has found no better candidate")
-    done = finalise(session, standing)
+    folder, before = session.folder, last_decision(session.search.journal)
+    if standing is not None:
+        is_current = before is not None and before["key"] == standing.key
+        if is_current or (session.search.leader is None and standing.value is None):
+            return _kept(standing, folder, "the search has found no better candidate")
+    done = finalise(session, standing.gives_way_to if standing else lambda *_: True)
     if done is None:
         assert standing is not None
         return _kept(standing, folder, "nothing better could be fitted in time")
@@ -167,17 +197,9 @@ def _finalised(session: Session, standing: Answer | None) -> Choice:
     return Choice(model, folder=folder, **parts)
 
 
-def _is_current(standing: Answer, search: Search) -> bool:
-    """Whether an answer is that of the last decision, and no trial was finished since."""
-    if search.leader is None:
-        return standing.value is None
-    before = last_decision(search.journal)
-    return before is not None and before["key"] == standing.key
-
-
 def _kept(standing: Answer, folder: Path, why: str) -> Choice:
     """The answer that the folder holds, unchanged."""
-    note = f"nothing was written: {folder} keeps {standing.parts['winner']}, {why}"
+    note = f"nothing was written: {folder} keeps {standing.parts['details']['winner']}, {why}"
     return Choice(Recommender.load(standing.model), folder=folder, note=note, **standing.parts)
 
 
@@ -197,3 +219,34 @@ def _check(metric: str, models: Sequence[str] | None) -> None:
     family, _ = parse_metric(metric)
     if family in ("Popularity", "Gini", "Coverage"):
         raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
+
+
+def read_answer(folder: Path) -> Answer | None:
+    """The answer in a folder; None where there is none, or where its files do not belong together.
+
+    A folder that cannot be renamed (the working directory) is filled file by file, and a kill
+    may leave a mixture there.
+    """
+    model, path = find_model(folder), folder / SUMMARY
+    if model is None or not path.is_file():
+        return None
+    try:
+        check_manifest(folder, "run", "record.json", required=False)
+    except DataError:
+        return None
+    kept = {"details": {}, **read_object(path)}  # 0.7 has no details
+    try:
+        parts = {name: kept[name] for name in PARTS}
+        parts["details"] = kept["details"] | {name: kept[name] for name in FIRST_DETAILS}
+        parts["table"] = [
+            {"init" if key == "start" else key: value for key, value in row.items()}  # 0.7
+            for row in kept["table"]
+        ]
+        found = [float(row[kept["metric"]]) for row in parts["table"]]
+        value = kept.get("value", max(found, default=None))  # 0.7 has no value
+        value = None if value is None else float(value)
+        return Answer(model, parts, str(kept.get("key", "")), value, float(kept["budget"]))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path} is damaged ({error}): remove it, and the same command writes it again"
+        ) from None

@@ -11,9 +11,8 @@ from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import Candidate, Result
 from leporid.selection.search import Search
 
-_MAX_MEMBERS = 6
-_SHARE = 0.03
-"""Share of the budget that the choice of a blend may take."""
+MAX_BLEND_MEMBERS = 6
+BLEND_CHOICE_SHARE = 0.03
 
 
 @dataclass(frozen=True)
@@ -55,23 +54,22 @@ class Decision:
 
 def decide(search: Search) -> Decision | None:
     """The best candidate, or a blend that is above it and can be fitted in the time left."""
-    best, evaluator, timer = search.leader, search.evaluator, search.timer
-    problem = evaluator.problem
+    best, problem, timer = search.leader, search.problem, search.timer
     if best is None:
         return None
     single = Decision.of(best)
     finalists, left = [best], timer.left - search.end_seconds(best.candidate)
     for result in list(search.best_of_each().values())[1:]:
         # All of them must fit beside the best, so that whatever is picked can be fitted.
-        needed = evaluator.estimates.finish(result.candidate)
+        needed = search.estimates.finish(result.candidate)
         if needed <= left:
             finalists.append(result)
             left -= needed
-    finalists = finalists[:_MAX_MEMBERS]
+    finalists = finalists[:MAX_BLEND_MEMBERS]
     if len(finalists) < 2:
         return single
-    lists = [evaluator.lists(result.candidate) for result in finalists]
-    until = max(timer.budget - search.reserve(), timer.elapsed + _SHARE * timer.budget)
+    lists = [search.evaluator.lists(result.candidate) for result in finalists]
+    until = max(timer.budget - search.reserve(), timer.elapsed + BLEND_CHOICE_SHARE * timer.budget)
     try:
         picked = pick_blend(lists, problem.inner, problem.metric, Guard(timer, until))
     except OutOfTimeError:

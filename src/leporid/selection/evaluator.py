@@ -25,14 +25,13 @@ from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate, ingredients
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import Recommender
-from leporid.selection.budget import Guard, OutOfTimeError, Timer
+from leporid.selection.budget import Guard, OutOfTimeError, Timer, format_duration
 from leporid.selection.candidates import CONTENT_INITS, Candidate, Problem, Result
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from leporid.selection.subprocess_runner import run_in_subprocess
 from leporid.training import StopWhen
 
-LIST_LENGTH = 50
-"""Items of each list that are kept for blends."""
+KEPT_LIST_LENGTH = 50
 
 
 @dataclass
@@ -50,14 +49,13 @@ class TrialEvaluator:
 
     def evaluate(self, candidate: Candidate, until: float) -> Result:
         """Fit and evaluate one candidate."""
-        neural = candidate.is_network
-        can_stop = neural or math.isinf(until)
+        can_stop = candidate.is_network or math.isinf(until)
         if not can_stop and self.estimates.is_doubtful(candidate, until):
             return self._evaluate_in_subprocess(candidate, until)
         guard, begun = Guard(self.timer, until), self.timer.clock()
         with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             facts: dict[str, Any] = {}
-            if neural:
+            if candidate.is_network:
                 model, steps = self.train(candidate, guard)
                 facts = {"steps": steps, "best_step": model.fitting.best_step}
                 guard = Guard(self.timer, math.inf)  # what was learnt in time is evaluated
@@ -81,9 +79,10 @@ class TrialEvaluator:
         self, task: Callable[..., object], until: float, model: str, /, **job: Any
     ) -> None:
         """Run a task on the split in a process that is killed at `until`."""
-        left = until - self.timer.elapsed
-        if left < self.estimates.process_seconds:
-            raise OutOfTimeError("there is no time to begin a process")
+        left = max(until - self.timer.elapsed, 0.0)
+        if left < (needed := self.estimates.process_seconds):
+            both = f"{format_duration(needed)}, and {format_duration(left)} were left"
+            raise OutOfTimeError(f"there is no time to begin a process: that takes about {both}")
         folder = self.folder / "split"
         if not is_split(folder):
             self.problem.split.save(folder)
@@ -108,7 +107,7 @@ class TrialEvaluator:
         return Result(candidate, arrays["columns"], numbers, at)
 
     def lists(self, candidate: Candidate) -> NDArray[np.int32]:
-        """int32[m, LIST_LENGTH]: the lists of a finished candidate."""
+        """int32[m, KEPT_LIST_LENGTH]: the lists of a finished candidate."""
         return read_arrays(self._file(candidate))[0]["lists"].astype(np.int32)
 
     def train(self, candidate: Candidate, guard: Guard) -> tuple[Recommender, int]:
@@ -121,15 +120,9 @@ class TrialEvaluator:
             at.append(step)
             return guard.is_over()
 
-        network.fit(
-            self.problem.inner,
-            seed=self.problem.seed,
-            init=self.embeddings(candidate, guard),
-            device=self.problem.device,
-            checkpoint=folder,
-            resume=True,
-            callbacks=[StopWhen(stop)],
-        )
+        how: dict[str, Any] = {"seed": self.problem.seed, "device": self.problem.device}
+        how |= {"init": self.embeddings(candidate, guard), "callbacks": [StopWhen(stop)]}
+        network.fit(self.problem.inner, checkpoint=folder, resume=True, **how)
         network.save(self.network(candidate))
         shutil.rmtree(folder, ignore_errors=True)
         return network, at[-1] or network.config.steps
@@ -137,22 +130,19 @@ class TrialEvaluator:
     def embeddings(self, candidate: Candidate, guard: Guard) -> InitialEmbeddings | None:
         """Initial embeddings, computed once for all networks."""
         config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
-        name = str(candidate.init)
-        settings: dict[str, Any] = {"dim": int(config.dim), "seed": self.problem.seed}
-        key = (name, settings["dim"])
+        key = name, dim = str(candidate.init), int(config.dim)
         if key not in self._embeddings:
-            settings |= {"items": self.problem.items} if name in CONTENT_INITS else {}
+            how: dict[str, Any] = {"dim": dim, "seed": self.problem.seed, "progress": guard}
+            how |= {"items": self.problem.items} if name in CONTENT_INITS else {}
             with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-                self._embeddings[key] = initial_embeddings(
-                    name, self.problem.inner.train, progress=guard, **settings
-                )
+                self._embeddings[key] = initial_embeddings(name, self.problem.inner.train, **how)
         return self._embeddings[key]
 
     def _rank(self, model: Recommender, guard: Guard) -> dict[str, NDArray[Any]]:
         """The metric per user, and the lists."""
         cutoff, metric = self.problem.cutoff, self.problem.metric
         families = sorted({n.partition("@")[0] for n in [metric, *ingredients(metric)]})
-        cuts = tuple(sorted({cutoff, max(LIST_LENGTH, cutoff)}))
+        cuts = tuple(sorted({cutoff, max(KEPT_LIST_LENGTH, cutoff)}))
         table = evaluate(model, self.problem.inner, at=cuts, progress=guard, metrics=families)
         return {"columns": table.columns(metric), "lists": table.top}
 

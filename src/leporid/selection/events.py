@@ -12,8 +12,7 @@ from leporid.experiments import Event, Journal
 from leporid.selection.budget import Timer, format_duration
 from leporid.selection.candidates import Candidate
 
-_END = {"decided", "fitted", "final fit", "tested", "chosen"}
-"""Events after the search: their time does not count as time spent on it."""
+EVENTS_AFTER_THE_SEARCH = {"decided", "fitted", "final fit", "tested", "chosen"}
 _CANDIDATE = {"model": str, "settings": dict}
 _TRIAL = {"at": float, "key": str, "candidate": _CANDIDATE}
 _FORMS: dict[str, Any] = {
@@ -36,8 +35,14 @@ def open_journal(folder: Path, question: dict[str, Any]) -> Journal:
 
 def seconds_spent(journal: Journal) -> float:
     """Seconds of the search up to its last event of any session."""
-    events = [event for event in journal.events if event["event"] not in _END]
+    events = [event for event in journal.events if event["event"] not in EVENTS_AFTER_THE_SEARCH]
     return max((float(event.get("at", 0.0)) for event in events), default=0.0)
+
+
+def last_decision(journal: Journal) -> Event | None:
+    """The decision of an earlier session, unless a trial was finished since."""
+    last = [*journal.of("decided", "evaluated")][-1:]
+    return next((e for e in last if e["event"] == "decided" and not e["interrupted"]), None)
 
 
 def progress_lines(progress: bool | None, timer: Timer, metric: str) -> Callable[[Event], None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,33 +20,22 @@ from leporid.artifacts import atomic_folder, write_json
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import MetricTable, evaluate
-from leporid.experiments import (
-    CUTOFFS,
-    Event,
-    FittedRun,
-    Journal,
-    Meter,
-    record_run,
-    write_final,
-    write_run,
-)
+from leporid.experiments import CUTOFFS, FittedRun, Meter, record_run, write_final, write_run
 from leporid.models import Blend, Recommender, continued, everything
-from leporid.selection.answer import SUMMARY, Answer
 from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import Candidate, by_value, with_validation
 from leporid.selection.decision import Decision, decide
 from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.events import last_decision
+from leporid.selection.learning_curve import learning_curve
 from leporid.selection.report import write_page
-from leporid.selection.runtime_estimates import CONTINUED_STEPS, SAFETY
-from leporid.selection.search import TESTED, Search
-from leporid.selection.summary import summarise
+from leporid.selection.runtime_estimates import CONTINUED_SHARE_OF_STEPS, SAFETY_FACTOR
+from leporid.selection.search import Search
+from leporid.selection.summary import SUMMARY, as_json, summarise
 from leporid.training import StopWhen
 
-_GRACE = 0.05
-"""Share of the budget that the final fits have at least, however late the search ended."""
-_VALIDATED_SHARE, _FINAL_SHARE = 0.4, 0.6
-"""Shares of the time left in which a network is trained on with newer data, before and after the
-test. The newest interactions say most about the next ones (benchmarks/short_training.py)."""
+MIN_FINAL_FIT_SHARE = 0.05
+TRAINING_SHARE_BEFORE_TEST, TRAINING_SHARE_AFTER_TEST = 0.4, 0.6
 
 
 @dataclass
@@ -63,18 +52,19 @@ class Session:
 
 
 def finalise(
-    session: Session, standing: Answer | None
+    session: Session, may_replace: Callable[[str, float | None], bool]
 ) -> tuple[Recommender, dict[str, Any]] | None:
     """Decide, fit, test and write the answer; the model and the parts of a `Choice`.
 
-    None where the standing answer of the folder stays, since nothing better could be fitted.
+    None where the folder keeps its answer: nothing with a key and value that `may_replace` it
+    could be fitted.
     """
     timer = session.search.timer
     for final in _finalists(session, decide_in_time(session)):
-        if standing is not None and not standing.gives_way_to(final.key, final.value):
+        if not may_replace(final.key, final.value):
             return None
         is_last = final.label == "toppop"
-        until = max(timer.budget, timer.elapsed + _GRACE * timer.budget)
+        until = max(timer.budget, timer.elapsed + MIN_FINAL_FIT_SHARE * timer.budget)
         try:
             with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                 done = _fit_and_test(session, final, Guard(timer, math.inf if is_last else until))
@@ -87,13 +77,6 @@ def finalise(
         else:
             session.search.note("chosen", label=final.label, budget=timer.budget)
             return done
-    return None
-
-
-def last_decision(journal: Journal) -> Event | None:
-    """The decision of an earlier session, unless a trial was finished since."""
-    for event in reversed(journal.of("decided", "evaluated")):
-        return event if event["event"] == "decided" and not event["interrupted"] else None
     return None
 
 
@@ -118,7 +101,7 @@ def _finalists(session: Session, decision: Decision | None) -> Iterator[Decision
     if decision is not None:
         yield decision
     for other in ranked:
-        fits = search.evaluator.estimates.finish(other.members[0]) < search.timer.left
+        fits = search.estimates.finish(other.members[0]) < search.timer.left
         if fits and (decision is None or other.key != decision.key):
             yield other
     plain = Candidate(model="toppop")
@@ -136,7 +119,7 @@ def _fit_and_test(
         validated = _combined(fitted, final)
     search.note("fitted", label=final.label, seconds=meter.seconds)
     run, tables = None, {}
-    if len(evaluator.problem.split.test):
+    if len(search.problem.split.test):
         run = test_winner(session, final, validated, meter, guard)
         tables = {final.label: run.table, **test_others(session, final)}
     model = validated
@@ -151,7 +134,8 @@ def _fit_and_test(
             why = "there was no time for the final fit" if late else f"no final fit: {error}"
             session.notes.append(f"{why}; the model in the folder is not fitted on the test part")
     search.note("final fit", label=final.label, seconds=meter.seconds)
-    parts = summarise(search, final, tables, session.source, session.folder, session.notes)
+    about = {"notes": session.notes, "learning curve": learning_curve(search)}
+    parts = summarise(search, final, tables, session.source, session.folder, about)
     with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
         if run is None:
             model.save(fresh / "model")
@@ -162,8 +146,8 @@ def _fit_and_test(
         # After Ctrl-C the same command goes on with the time that is left.
         budget = search.timer.elapsed if session.is_interrupted else search.timer.budget
         kept = {"key": final.key, "value": final.value, "budget": budget}
-        write_page(fresh / "report.html", parts, evaluator.problem, model)
-        write_json(fresh / SUMMARY, {**parts, **kept})
+        write_page(fresh / "report.html", parts, search.problem, model)
+        write_json(fresh / SUMMARY, as_json(parts) | kept)
     return model, parts
 
 
@@ -176,12 +160,11 @@ def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard)
     """A candidate fitted on train and validation; a network is retrained if there is time."""
     if not candidate.is_network:
         return _fit_classical(evaluator, candidate, guard, final=False)
-    model, split = Recommender.load(evaluator.network(candidate)), evaluator.problem.known
+    model = Recommender.load(evaluator.network(candidate))
     seconds = evaluator.estimates.training_seconds(candidate, "best_step")
-    if SAFETY * (1 + CONTINUED_STEPS) * seconds < evaluator.timer.left / 2:
-        again = model.refit(split.train, **_training_options(evaluator, guard))
-    else:
-        again = _trained_on(evaluator, candidate, model, split, _VALIDATED_SHARE, guard)
+    if SAFETY_FACTOR * (1 + CONTINUED_SHARE_OF_STEPS) * seconds >= evaluator.timer.left / 2:
+        return _trained_on(evaluator, candidate, model, guard, final=False)
+    again = model.refit(evaluator.problem.known.train, **_training_options(evaluator, guard))
     again.fitting = again.fitting.replace(final=False)
     return again
 
@@ -190,26 +173,24 @@ def fit_final(
     evaluator: TrialEvaluator, candidate: Candidate, model: Recommender, guard: Guard
 ) -> Recommender:
     """The same candidate fitted on everything; a network goes on from `model`."""
-    if not candidate.is_network:
-        return _fit_classical(evaluator, candidate, guard, final=True)
-    split = everything(evaluator.problem.split)
-    again = _trained_on(evaluator, candidate, model, split, _FINAL_SHARE, guard)
-    again.fitting = again.fitting.replace(final=True)
-    return again
+    if candidate.is_network:
+        return _trained_on(evaluator, candidate, model, guard, final=True)
+    return _fit_classical(evaluator, candidate, guard, final=True)
 
 
 def _trained_on(
-    evaluator: TrialEvaluator,
-    candidate: Candidate,
-    model: Recommender,
-    split: Split,
-    part: float,
-    guard: Guard,
+    evaluator: TrialEvaluator, candidate: Candidate, model: Recommender, guard: Guard, final: bool
 ) -> Recommender:
-    """A network trained on with more data, for the steps that a `part` of the time left allows."""
-    seconds = SAFETY * evaluator.estimates.training_seconds(candidate, "best_step")
+    """A network trained on with more data, for the steps that a share of the time left allows."""
+    problem, part = evaluator.problem, TRAINING_SHARE_BEFORE_TEST
+    split = problem.known
+    if final:
+        split, part = everything(problem.split), TRAINING_SHARE_AFTER_TEST
+    seconds = SAFETY_FACTOR * evaluator.estimates.training_seconds(candidate, "best_step")
     share = min(part * max(evaluator.timer.left, 0.0) / max(seconds, 1e-9), 1.0)
-    return continued(model, split, share, **_training_options(evaluator, guard))
+    again = continued(model, split, share, **_training_options(evaluator, guard))
+    again.fitting = again.fitting.replace(final=final)
+    return again
 
 
 def _training_options(evaluator: TrialEvaluator, guard: Guard) -> dict[str, Any]:
@@ -238,44 +219,30 @@ def test_winner(
     session: Session, final: Decision, model: Recommender, meter: Meter, guard: Guard
 ) -> FittedRun:
     """The only evaluation of the chosen model on the test part; its record."""
-    search, problem = session.search, session.search.evaluator.problem
+    search, problem = session.search, session.search.problem
     table = _tested_on(search.evaluator, model, guard)
     about = {"metric": problem.metric, "budget": search.timer.budget, "label": final.label}
-    return record_run(
-        model,
-        problem.known,
-        meter,
-        table=table,
-        at=table.at,
-        dataset=session.dataset,
-        experiment="choose",
-        init=final.members[0].init if len(final.members) == 1 else None,
-        recipe=None,
-        seed=problem.seed,
-        extra={
-            "choose": about,
-            "data_digest": problem.split.digest,
-            "learnt": "train and validation",
-        },
-    )
+    extra = {"choose": about, "data_digest": problem.split.digest, "learnt": "train and validation"}
+    spec: dict[str, Any] = {"dataset": session.dataset, "experiment": "choose", "recipe": None}
+    spec |= {"init": final.members[0].init if len(final.members) == 1 else None}
+    spec |= {"seed": problem.seed, "table": table, "at": table.at, "extra": extra}
+    return record_run(model, problem.known, meter, **spec)
 
 
 def test_others(session: Session, final: Decision) -> dict[str, MetricTable]:
     """The baselines on test."""
-    search, evaluator, timer = session.search, session.search.evaluator, session.search.timer
-    found = {}
-    for label in (name for name in TESTED if name != final.label):
-        guard = Guard(timer, timer.budget)
+    search, found = session.search, {}
+    for label in (name for name in search.problem.baselines if name != final.label):
+        guard = Guard(search.timer, search.timer.budget)
         try:
-            model = fit_validated(evaluator, Candidate(model=label), guard)
-            found[label] = _tested_on(evaluator, model, guard)
+            model = fit_validated(search.evaluator, Candidate(model=label), guard)
+            found[label] = _tested_on(search.evaluator, model, guard)
         except (OutOfTimeError, MemoryError):
             session.notes.append(f"no time was left to test {label}")
         except LeporidError as error:  # the answer must not be lost
             session.notes.append(f"{label} could not be tested: {error}")
         else:
-            value = found[label].mean()[evaluator.problem.metric]
-            search.note("tested", label=label, value=value)
+            search.note("tested", label=label, value=found[label].mean()[search.problem.metric])
     return found
 
 

@@ -51,7 +51,11 @@ def expected_shares(about: Mapping[str, Any]) -> dict[str, float]:
     """
     known: list[dict[str, Any]] = _rows()
     rows = [row for row in known if row["has_order"] == about["has_order"]]
-    weights = [1 / (0.1 + _distance(row, about)) for row in rows]
+    names = ("interactions_per_user", "density")
+    weights = [
+        1 / (0.1 + sum(abs(math.log(max(row[n], 1e-9) / max(about[n], 1e-9))) for n in names))
+        for row in rows
+    ]
     models = {name for row in rows for name in row["share_of_best"]}
     shares = {
         name: sum(w * r["share_of_best"].get(name, 0.0) for w, r in zip(weights, rows, strict=True))
@@ -59,11 +63,6 @@ def expected_shares(about: Mapping[str, Any]) -> dict[str, float]:
         for name in models
     }
     return dict(sorted(shares.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
-def _distance(row: Mapping[str, Any], about: Mapping[str, Any]) -> float:
-    names = ("interactions_per_user", "density")
-    return sum(abs(math.log(max(row[n], 1e-9)) - math.log(max(about[n], 1e-9))) for n in names)
 
 
 @cache

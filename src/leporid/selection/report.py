@@ -17,7 +17,8 @@ from leporid.selection.summary import best_rows
 
 def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Recommender) -> None:
     """Write the page."""
-    metric, details = parts["metric"], parts["details"]
+    details = parts["details"]
+    metric = details["metric"]
     tested = [{name: row[name] for name in ("model", metric)} for row in parts["tested"]]
     prior = [{"model": k, "expected": f"{v:.0%}"} for k, v in details["prior"].items()]
     inits = [{"initialisation": k, "NDCG@10": v} for k, v in details["initialisations"].items()]
@@ -38,7 +39,7 @@ def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Re
 
 def _charts(parts: Mapping[str, Any]) -> str:
     """Quality over time with the best so far, and quality against milliseconds per request."""
-    metric, done = parts["metric"], parts["details"]["timeline"]
+    metric, done = parts["details"]["metric"], parts["details"]["timeline"]
     line: list[tuple[float, float]] = []
     for row in sorted(done, key=lambda row: row["at"]):
         best = line[-1][1] if line else row["value"]
@@ -67,7 +68,7 @@ def _by_family(rows: Sequence[tuple[float, float, str]]) -> list[Series]:
 
 def _models(parts: Mapping[str, Any]) -> str:
     """The best candidate of each model with bars; all others folded."""
-    metric, best, table = parts["metric"], best_rows(parts["table"]), parts["table"]
+    metric, best, table = parts["details"]["metric"], best_rows(parts["table"]), parts["table"]
     if not table:
         return ""
     bars = bars_html({row["model"]: row[metric] for row in best}, f"{metric}, best of each model")

@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,24 +18,12 @@ from leporid.errors import LeporidError, LeporidWarning
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import Candidate, Problem
 
-CONTINUED_STEPS = 2 / 3
-"""Share of its steps for which a network is trained on with newer data, unless it is retrained."""
-SAFETY = 1.2
-"""Factor on estimates."""
-TRIAL_SHARE = 0.15
-"""Share of the budget that a trial of a classical model may take."""
-_MIN_TRAINED = 0.6
-"""A training is begun if there is time for this share of its steps; the deadline ends it."""
-_DOUBT = 3.0
-"""A fit may take this much longer than measured, or than the worst estimate."""
-_SUBPROCESS_ABOVE = 0.02
-"""Final fits that take more than this share of the budget probably run in a subprocess."""
-_SUBPROCESS_SECONDS = 4.0
-"""Time to begin a subprocess, until it has been measured."""
-_SHARES = 1 / 16, 1 / 8, 1 / 4
-"""Of users and items, each twice the one before."""
-_MAX_POWER = 3.0
-"""Fits grow at most with this power of the share: a dense inverse, or pairs of items."""
+SAFETY_FACTOR, WORST_OVERRUN = 1.2, 3.0
+MAX_TRIAL_SHARE = 0.15
+MIN_SHARE_OF_STEPS, CONTINUED_SHARE_OF_STEPS = 0.6, 2 / 3
+SUBPROCESS_ABOVE_SHARE, SUBPROCESS_START_SECONDS = 0.02, 4.0
+TIMED_SHARES_OF_LOG = 1 / 16, 1 / 8, 1 / 4
+MAX_GROWTH_POWER = 3.0
 
 
 @dataclass
@@ -45,7 +34,7 @@ class RuntimeEstimates:
     timer: Timer
     speeds: dict[str, float] = field(default_factory=dict)
     """Seconds per step of each network."""
-    process_seconds: float = _SUBPROCESS_SECONDS
+    process_seconds: float = SUBPROCESS_START_SECONDS
     shares: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Expected and worst seconds of a fit, by candidate, measured on small shares of the log."""
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -54,10 +43,10 @@ class RuntimeEstimates:
     def cost(self, candidate: Candidate) -> float:
         """Estimated seconds of a trial, of a training at least; 0 where nothing is known."""
         if candidate.is_network:
-            fit = _MIN_TRAINED * self.training_seconds(candidate)
+            fit = MIN_SHARE_OF_STEPS * self.training_seconds(candidate)
         else:
             fit = self.fit_seconds(candidate)
-        return SAFETY * fit + self._ranking_seconds(candidate)
+        return SAFETY_FACTOR * fit + self._ranking_seconds(candidate)
 
     def fit_seconds(self, candidate: Candidate) -> float:
         """Estimated seconds of the fit of a classical model on the inner split."""
@@ -68,12 +57,12 @@ class RuntimeEstimates:
         """Estimated seconds of the fit before the test, the test, and the fit on everything."""
         ranking = 1.5 * self.problem.users_to_test * self._ranking_seconds(candidate) + 0.2
         if candidate.is_network:  # both times its training is continued
-            fit = CONTINUED_STEPS * self.training_seconds(candidate, "best_step")
-            return 2 * (SAFETY * fit + 1.0) + ranking
+            fit = CONTINUED_SHARE_OF_STEPS * self.training_seconds(candidate, "best_step")
+            return 2 * (SAFETY_FACTOR * fit + 1.0) + ranking
         fit, split = self.fit_seconds(candidate), self.problem.split
-        process = self.process_seconds if fit > _SUBPROCESS_ABOVE * self.timer.budget else 0.0
+        process = self.process_seconds if fit > SUBPROCESS_ABOVE_SHARE * self.timer.budget else 0.0
         growth = (len(split.train_valid) + len(split.test)) / max(len(self.problem.inner.train), 1)
-        return 2 * (SAFETY * fit * growth + process) + ranking
+        return 2 * (SAFETY_FACTOR * fit * growth + process) + ranking
 
     def training_seconds(self, candidate: Candidate, until: str = "steps") -> float:
         """Of all steps of a network, or of those that it was trained for (to the `best_step`)."""
@@ -85,9 +74,9 @@ class RuntimeEstimates:
         """Whether a fit that cannot be stopped might end after `until`."""
         left = until - self.timer.elapsed
         if known := self._seconds.get(candidate.key):
-            return _DOUBT * known["fit_seconds"] > left
+            return WORST_OVERRUN * known["fit_seconds"] > left
         worst = self._by_shares(candidate)[1]
-        return worst > left or _DOUBT * worst > self.timer.left
+        return worst > left or WORST_OVERRUN * worst > self.timer.left
 
     def update(self, candidate: Candidate, facts: dict[str, Any]) -> None:
         """Learn from a trial."""
@@ -104,16 +93,13 @@ class RuntimeEstimates:
     def _by_shares(self, candidate: Candidate) -> tuple[float, float]:
         """Expected and worst seconds of settings that have not been fitted yet."""
         if candidate.key not in self.shares:
-
-            def fit(part: Split) -> object:
-                return models.get(candidate.model)(**candidate.settings).fit(part)
-
-            enough = TRIAL_SHARE * self.timer.budget
-            try:
-                with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-                    seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
-            except LeporidError:  # the model refuses so few items
-                seconds = 0.0, 0.0
+            fit = models.get(candidate.model)(**candidate.settings).fit
+            enough, seconds = MAX_TRIAL_SHARE * self.timer.budget, (0.0, 0.0)
+            with (
+                warnings.catch_warnings(action="ignore", category=LeporidWarning),
+                suppress(LeporidError),  # the model refuses so few items
+            ):
+                seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
             self.shares[candidate.key] = seconds
         return self.shares[candidate.key]
 
@@ -128,15 +114,15 @@ def estimate_seconds(
 
     No larger share is measured once it is clear that the fit takes less, or more, than `enough`.
     """
-    fit(share_of(split, _SHARES[0]))  # loads or compiles what the model needs
+    fit(share_of(split, TIMED_SHARES_OF_LOG[0]))  # loads or compiles what the model needs
     power, last = 1.0, 0.0
-    for share in _SHARES:
+    for share in TIMED_SHARES_OF_LOG:
         part, begun = share_of(split, share), clock()
         fit(part)
         seconds = max(clock() - begun, 1e-4)
-        if share == _SHARES[-1]:
-            power = min(max(math.log2(seconds / last), 1.0), _MAX_POWER)
-        worst = seconds / share**_MAX_POWER
+        if share == TIMED_SHARES_OF_LOG[-1]:
+            power = min(max(math.log2(seconds / last), 1.0), MAX_GROWTH_POWER)
+        worst = seconds / share**MAX_GROWTH_POWER
         if worst <= enough or seconds / share >= enough:
             break
         last = seconds

@@ -22,70 +22,48 @@ from leporid import models
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.evaluation import probe
 from leporid.selection.budget import Guard, OutOfTimeError, format_duration
-from leporid.selection.candidates import (
-    CONTENT_INITS,
-    INITS,
-    Candidate,
-    classical_candidates,
-    neural_models,
-    neural_settings,
-    variant,
-)
+from leporid.selection.candidates import Candidate, classical_candidates, neural_models, variant
 from leporid.selection.priors import NETWORKS, expected_shares
-from leporid.selection.runtime_estimates import CONTINUED_STEPS
-from leporid.selection.search import TESTED, Search
+from leporid.selection.runtime_estimates import CONTINUED_SHARE_OF_STEPS
+from leporid.selection.search import Search
 from leporid.training import StopWhen
 
-_REFUSALS = (DataError, ConfigError, GraphError, OutOfTimeError)
-"""Why a network or an initialisation is left out."""
-_SLOW = 0.03
-"""Models whose fit takes more than this share of the budget have their first trial last."""
-_TIMED_VARIANTS, _DRAWS = 8, 20
-"""Variants that are timed to find one that fits, of so many draws."""
-_NETWORK_SHARE = {True: 0.85, False: 0.5}
-"""Share of the time left that networks may take; more where there is an order, or a GPU."""
-_NETWORKS, _MIN_EXPECTED = 2, 0.75
-"""Networks that are timed, and the share of the best one's expected quality they must have."""
-_MIN_SECONDS = 15.0
-"""With less time left no network is begun: loading torch alone takes a good part of it."""
-_MIN_STEPS, _ENOUGH_STEPS = 300, 1_000
-"""With fewer steps a training says nothing, or loses much: two networks are trained only where both
-have enough."""
-_GOOD_STEPS, _MIN_BATCH, _MIN_BATCH_SHARE = 1_500, 32, 1 / 4
-"""A network with fewer steps gets smaller batches, down to a share of the recipe's."""
-_VALIDATIONS, _VALIDATION_USERS = 8, 1_000
-_PLAN_MARGIN = 1.15
-"""For validations and preparations, which the timed steps do not have."""
-_TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
-_INIT_SHARE, _PROBED_USERS = 0.15, 2_000
-"""Share of the time left that one initialisation may take, and users that its probe ranks for."""
-_TRUSTED_INIT, _MIN_PROBE = "leporid", 0.5
-"""The initialisation that was best in short trainings (benchmarks/short_training.py), and the share
-of the best probe that it must have here."""
-_ROUNDS = 60
-"""Rounds of variants at most: more would overfit the inner split."""
-_VARIED_MODELS = 3
-"""Models whose settings are varied in one round."""
-_OPTIMISM = 0.1
-"""How much better, as a share, a model may still become after one trial."""
+REASONS_TO_LEAVE_OUT = (DataError, ConfigError, GraphError, OutOfTimeError)
+SLOW_FIT_SHARE = 0.03
+DRAWN_VARIANTS, TIMED_VARIANTS = 20, 8
+VARIED_MODELS_PER_ROUND = 3
+MAX_VARIANT_ROUNDS = 60
+POSSIBLE_GAIN = 0.1
+NETWORK_SHARE, NETWORK_SHARE_WITH_ORDER_OR_GPU = 0.5, 0.85
+MAX_NETWORKS, MIN_SHARE_OF_BEST_EXPECTED = 2, 0.75
+MIN_NETWORK_SECONDS = 15.0
+MIN_STEPS, ENOUGH_STEPS, SMALLER_BATCHES_BELOW_STEPS = 300, 1_000, 1_500
+MIN_BATCH, MIN_SHARE_OF_BATCH = 32, 1 / 4
+VALIDATIONS_PER_TRAINING, VALIDATION_USERS = 8, 1_000
+MARGIN_FOR_VALIDATIONS = 1.15
+MAX_TIMED_STEPS, MAX_TIMED_SECONDS = 8, 1.0
+MAX_INIT_SHARE, PROBED_USERS = 0.15, 2_000
+FIRST_INIT, FIRST_INIT_MIN_SHARE_OF_BEST = "leporid", 0.5
 
 
 def run_schedule(search: Search, only: Sequence[str] | None = None) -> None:
     """Everything there is time for; `only` names the models that take part, None for all."""
-    problem = search.evaluator.problem
-    everyone = classical_candidates(problem.statistics, only)
-    search.round(candidate for candidate in everyone if candidate.model in TESTED)
+    problem = search.problem
+    everyone = classical_candidates(problem.statistics, only, problem.items)
+    search.round(candidate for candidate in everyone if candidate.model in problem.baselines)
     networks = _networks(search, only)
     has_gpu = bool(networks) and _has_gpu(problem.device)
-    share = _NETWORK_SHARE[has_gpu or problem.statistics["has_order"]]
+    favoured = has_gpu or problem.statistics["has_order"]
+    share = NETWORK_SHARE_WITH_ORDER_OR_GPU if favoured else NETWORK_SHARE
     if has_gpu:
         train_networks(search, networks, share)
-    slow = [candidate for candidate in everyone if _is_slow(search, candidate)]
+    seconds, limit = search.estimates.fit_seconds, SLOW_FIT_SHARE * search.timer.budget
+    slow = [candidate for candidate in everyone if search.has_time and seconds(candidate) > limit]
     search.round(candidate for candidate in everyone if candidate not in slow)
     if networks and not has_gpu:
         train_networks(search, networks, share)
     search.round(slow)
-    for place in range(_ROUNDS):
+    for place in range(MAX_VARIANT_ROUNDS):
         if not vary(search, place):
             break
 
@@ -95,50 +73,40 @@ def _networks(search: Search, only: Sequence[str] | None) -> list[str]:
     takes_part = only is None or bool({*only} & {*NETWORKS})
     if not takes_part or not _has_network_time(search):
         return []
-    about = search.evaluator.problem.statistics
+    about = search.problem.statistics
     names, expected = neural_models(about, only), expected_shares(about)
-    least = _MIN_EXPECTED * max((expected.get(name, 0.0) for name in names), default=0.0)
+    least = MIN_SHARE_OF_BEST_EXPECTED * max(
+        (expected.get(name, 0.0) for name in names), default=0.0
+    )
     return [name for name in names if expected.get(name, 1.0) >= least or only is not None]
 
 
 def _has_network_time(search: Search) -> bool:
     left = max(search.timer.left - search.reserve(), 0.0)
-    if left >= _MIN_SECONDS or search.journal.of("plan"):
+    if left >= MIN_NETWORK_SECONDS or search.journal.of("plan"):
         return True
     why = f"{format_duration(left)} were left, too little to train one"
     search.note("left out", model="networks", why=why)
     return False
 
 
-def _is_slow(search: Search, candidate: Candidate) -> bool:
-    """Whether the first trial of a model waits until the networks had theirs."""
-    seconds, limit = search.evaluator.estimates.fit_seconds, _SLOW * search.timer.budget
-    return search.has_time and seconds(candidate) > limit
-
-
 def vary(search: Search, place: int) -> bool:
-    """One round of variants; whether there was time for any of them.
+    """A variant of each of the models with the highest bounds; whether there was time for any.
 
     A round is in the journal before it begins, so that a killed search goes on with the same.
     """
-    rounds = search.journal.of("round")
+    rounds, best = search.journal.of("round"), search.best_of_each()
     if place < len(rounds):
         field = [Candidate.from_dict(about) for about in rounds[place]["candidates"]]
     else:
-        field = _variants(search)
+        ranked = sorted(upper_bounds(search).items(), key=lambda pair: -pair[1])
+        new = (_new(search, best[model].candidate) for model, _ in ranked if search.has_time)
+        field = list(islice(filter(None, new), VARIED_MODELS_PER_ROUND))
         if not field:
             return False
         search.note("round", candidates=[c.to_dict() for c in field])
     search.round(field)
     return any(search.is_settled(candidate) for candidate in field)
-
-
-def _variants(search: Search) -> list[Candidate]:
-    """A new variant of each of the models with the highest upper confidence bounds."""
-    bounds, best = upper_bounds(search), search.best_of_each()
-    ranked = sorted(bounds, key=lambda name: -bounds[name])
-    new = (_new(search, best[model].candidate) for model in ranked if search.has_time)
-    return list(islice(filter(None, new), _VARIED_MODELS))
 
 
 def upper_bounds(search: Search) -> dict[str, float]:
@@ -152,7 +120,7 @@ def upper_bounds(search: Search) -> dict[str, float]:
         trials[result.candidate.model] += 1 + int(result.seconds / unit)
     total = math.log(1 + sum(trials.values()))
     return {
-        name: best.value * (1 + _OPTIMISM * math.sqrt(total / trials[name]))
+        name: best.value * (1 + POSSIBLE_GAIN * math.sqrt(total / trials[name]))
         for name, best in search.best_of_each().items()
         if models.get(name).search_space
     }
@@ -166,12 +134,14 @@ def _new(search: Search, best: Candidate) -> Candidate | None:
     rounds = [c for event in search.journal.of("round") for c in event["candidates"]]
     tried = {Candidate.from_dict(c).key for c in rounds if c["model"] == best.model}
     tried |= {r.candidate.key for r in search.results.values() if r.candidate.model == best.model}
-    seed, begin = search.evaluator.problem.seed, _DRAWS * len(tried)
+    seed, begin = search.problem.seed, DRAWN_VARIANTS * len(tried)
     others = [best.replace(init=init) for init in ranked_inits(search)] if best.init else []
-    drawn = (variant(best.model, best.settings, n, seed) for n in range(begin, begin + _DRAWS))
+    drawn = (
+        variant(best.model, best.settings, n, seed) for n in range(begin, begin + DRAWN_VARIANTS)
+    )
     others += [best.replace(settings=settings) for settings in drawn]
     new = [other for other in others if other.key not in tried]
-    return next((other for other in new[:_TIMED_VARIANTS] if not search.obstacle(other)), None)
+    return next((other for other in new[:TIMED_VARIANTS] if not search.obstacle(other)), None)
 
 
 def train_networks(search: Search, names: Sequence[str], share: float) -> None:
@@ -185,14 +155,11 @@ def train_networks(search: Search, names: Sequence[str], share: float) -> None:
 
 def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[str, dict[str, Any]]:
     """Settings of the networks that take part; from the journal where it has them."""
-    problem, speeds = search.evaluator.problem, search.evaluator.estimates.speeds
+    problem, speeds = search.problem, search.estimates.speeds
     if done := search.journal.of("plan"):
         speeds |= {**done[-1]["speeds"], **speeds}
         return dict(done[-1]["settings"])
-    settings = {
-        name: neural_settings(name, problem.inner.train, problem.metric, _VALIDATION_USERS)
-        for name in names
-    }
+    settings = {name: problem.network_settings(name, VALIDATION_USERS) for name in names}
     if not rank_inits(search, names[0], settings[names[0]]):
         return {}
     # One that wins needs no time for the end of the leader; one that does not needs no end.
@@ -201,24 +168,27 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
     alone, each = (training_seconds(whole, least, entrants) for entrants in (1, 2))
     timed: dict[str, dict[str, Any]] = {}
     steps: dict[str, int] = {}
+    halves: dict[str, int] = {}
     for name, own in settings.items():
         if search.timer.left - search.reserve() < alone:
             break  # timing the others took too long
         if (fitted := _timed_plan(search, name, own, alone)) is None:
             continue
-        timed[name], steps[name] = fitted, _steps(search, name, fitted, alone)
-        only_alone = steps[name] >= _ENOUGH_STEPS > _steps(search, name, fitted, each)
-        if only_alone or len(timed) == _NETWORKS:
+        timed[name] = fitted
+        steps[name], halves[name] = (_steps(search, name, fitted, s) for s in (alone, each))
+        if steps[name] >= ENOUGH_STEPS > halves[name] or len(timed) == MAX_NETWORKS:
             break
-    halves = {name: _steps(search, name, own, each) for name, own in timed.items()}
-    if len(timed) == _NETWORKS and min(halves.values()) >= _ENOUGH_STEPS:
+    if len(timed) == MAX_NETWORKS and min(halves.values()) >= ENOUGH_STEPS:
         steps = halves
     elif timed:
         # The first that has enough; where none has, the one that comes nearest.
-        best = max(steps, key=lambda name: min(steps[name], _ENOUGH_STEPS))
-        why = f"there was time for one network, {best}"
+        best = max(steps, key=lambda name: min(steps[name], ENOUGH_STEPS))
         known = {best, *(event["model"] for event in search.journal.of("left out"))}
         for name in (name for name in settings if name not in known):
+            config: Any = models.get(name).config_class.from_dict(settings[name])
+            takes = format_duration(config.steps * speeds.get(name, 0.0))
+            length = f"; {config.steps:,} steps of it take about {takes}" if name in speeds else ""
+            why = f"there was time for one network, {best}{length}"
             search.note("left out", model=name, why=why)
         steps = {best: steps[best]}
     planned = {name: _with_steps(name, timed[name], count) for name, count in steps.items()}
@@ -228,19 +198,22 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
 
 def _with_steps(name: str, settings: dict[str, Any], steps: int) -> dict[str, Any]:
     config: Any = models.get(name).config_class.from_dict(settings)
-    every = max(1, min(config.eval_every, steps // _VALIDATIONS))
+    every = max(1, min(config.eval_every, steps // VALIDATIONS_PER_TRAINING))
     return {**settings, "steps": steps, "eval_every": every}
 
 
 def training_seconds(whole: float, least: float, entrants: int) -> float:
     """Seconds of one training: all trainings and final fits take `whole`, trainings `least`."""
-    return min(whole / (entrants + 2 * CONTINUED_STEPS), least / entrants) / _PLAN_MARGIN
+    return (
+        min(whole / (entrants + 2 * CONTINUED_SHARE_OF_STEPS), least / entrants)
+        / MARGIN_FOR_VALIDATIONS
+    )
 
 
 def _steps(search: Search, name: str, settings: dict[str, Any], seconds: float) -> int:
     """The steps of a network that these seconds allow, and its recipe asks for."""
     config: Any = models.get(name).config_class.from_dict(settings)
-    return min(int(seconds / search.evaluator.estimates.speeds[name]), int(config.steps))
+    return min(int(seconds / search.estimates.speeds[name]), int(config.steps))
 
 
 def _timed_plan(
@@ -248,23 +221,22 @@ def _timed_plan(
 ) -> dict[str, Any] | None:
     """The settings of a network with batches for so short a training; None: too few steps."""
     config: Any = models.get(name).config_class.from_dict(settings)
-    smallest = max(_MIN_BATCH, int(_MIN_BATCH_SHARE * config.batch_size))
+    smallest = max(MIN_BATCH, int(MIN_SHARE_OF_BATCH * config.batch_size))
     try:
         time_steps(search, name, settings)
         steps = _steps(search, name, settings, seconds)
-        if steps < min(_GOOD_STEPS, config.steps) and config.batch_size > smallest:
-            size = max(config.batch_size * steps // _GOOD_STEPS, 1)
+        if steps < min(SMALLER_BATCHES_BELOW_STEPS, config.steps) and config.batch_size > smallest:
+            size = max(config.batch_size * steps // SMALLER_BATCHES_BELOW_STEPS, 1)
             settings = {**settings, "batch_size": max(2 ** (size.bit_length() - 1), smallest)}
             time_steps(search, name, settings)
             steps = _steps(search, name, settings, seconds)
-    except _REFUSALS as error:
+    except REASONS_TO_LEAVE_OUT as error:
         search.note("left out", model=name, why=str(error))
         return None
-    if steps < min(_MIN_STEPS, config.steps):
-        speed = search.evaluator.estimates.speeds[name]
+    if steps < min(MIN_STEPS, config.steps):
+        whole = format_duration(config.steps * search.estimates.speeds[name])
         why = f"{format_duration(seconds)} are {steps:,} steps of its training here, and fewer "
-        why += f"than {_MIN_STEPS} say nothing; {config.steps:,} steps take about "
-        why += format_duration(config.steps * speed)
+        why += f"than {MIN_STEPS} say nothing; {config.steps:,} steps take about {whole}"
         search.note("left out", model=name, why=why)
         return None
     return settings
@@ -276,9 +248,9 @@ def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
 
     def stop(step: int) -> bool:
         at.append(search.timer.clock())
-        return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
+        return step >= MAX_TIMED_STEPS or (step > 1 and at[-1] - at[0] > MAX_TIMED_SECONDS)
 
-    problem = search.evaluator.problem
+    problem = search.problem
     network: Any = models.get(model)(**settings)
     nothing = problem.inner.train.select(np.empty(0, np.int64))
     split = replace(problem.inner, valid=nothing)
@@ -288,35 +260,32 @@ def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
         network.fit(split, seed=problem.seed, **how)
     # A coarse clock may measure 0.
     speed = max(statistics.median(np.diff(at).tolist()), 1e-6)
-    search.evaluator.estimates.speeds[model] = speed
+    search.estimates.speeds[model] = speed
 
 
 def ranked_inits(search: Search) -> dict[str, float]:
     """The initialisations with what their vectors alone predict, the first to train from first."""
     events = search.journal.of("inits")
     values = dict(events[-1]["values"]) if events else {}
-    trusted = values.get(_TRUSTED_INIT, 0.0)
-    if trusted < _MIN_PROBE * max(values.values(), default=1.0):
+    trusted = values.get(FIRST_INIT, 0.0)
+    if trusted < FIRST_INIT_MIN_SHARE_OF_BEST * max(values.values(), default=1.0):
         return values
-    return {_TRUSTED_INIT: trusted, **values}
+    return {FIRST_INIT: trusted, **values}
 
 
 def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str, float]:
     """Probe the initialisations: how well their vectors predict without any training."""
-    evaluator, values = search.evaluator, {}
-    inner = evaluator.problem.inner
+    timer, inner, values = search.timer, search.problem.inner, {}
     users = np.unique(inner.test.user)
-    some = inner.test.select(np.isin(inner.test.user, users[:: -(-len(users) // _PROBED_USERS)]))
-    probed = replace(inner, test=some)
-    for init in INITS if evaluator.problem.items is None else (*INITS, *CONTENT_INITS):
-        timer = search.timer
-        guard = Guard(timer, timer.elapsed + _INIT_SHARE * (timer.left - search.reserve()))
+    some = inner.test.select(np.isin(inner.test.user, users[:: -(-len(users) // PROBED_USERS)]))
+    for init in search.problem.inits:
+        guard = Guard(timer, timer.elapsed + MAX_INIT_SHARE * (timer.left - search.reserve()))
         candidate = Candidate(model=model, init=init, settings=settings)
         try:
-            vectors = evaluator.embeddings(candidate, guard)
-            found = probe(vectors, probed, part="test").value()
+            vectors = search.evaluator.embeddings(candidate, guard)
+            found = probe(vectors, replace(inner, test=some), part="test").value()
             values[init] = round(found["both"], 4)
-        except _REFUSALS as error:
+        except REASONS_TO_LEAVE_OUT as error:
             search.note("left out", model=f"initialisation {init}", why=str(error))
     values = dict(sorted(values.items(), key=lambda pair: -pair[1]))
     search.note("inits", values=values)

@@ -16,12 +16,9 @@ from leporid.experiments import Event, Journal
 from leporid.selection.budget import OutOfTimeError, Timer, format_duration
 from leporid.selection.candidates import Candidate, Result, by_value
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.runtime_estimates import TRIAL_SHARE
+from leporid.selection.runtime_estimates import MAX_TRIAL_SHARE
 
-TESTED = ("toppop", "itemknn")
-"""Baselines that are always tested, so the time for them is kept."""
-_PARTNER_SHARE = 0.1
-"""Share of the budget that is kept at most for a second member of a blend."""
+MAX_BLEND_PARTNER_SHARE = 0.1
 
 
 class Search:
@@ -37,10 +34,10 @@ class Search:
         tell: Callable[[Event], None] = lambda event: None,
     ) -> None:
         self.evaluator, self.journal, self.timer = evaluator, journal, timer
+        self.problem, self.estimates = evaluator.problem, evaluator.estimates
         self._reserve, self._tell = reserve, tell
         self.results: dict[str, Result] = {}
         """By the key of the candidate, in the order they came."""
-        self._failed = {event["key"] for event in journal.of("failed")}
         for event in journal.of("evaluated"):  # by earlier sessions
             candidate = Candidate.from_dict(event["candidate"])
             with suppress(DataError):  # its file is gone or damaged: it is evaluated again
@@ -66,15 +63,17 @@ class Search:
 
     def end_seconds(self, *winners: Candidate) -> float:
         """Seconds of the end if the slowest of these wins, with the tests of the baselines."""
-        best, finish = self.best_of_each(), self.evaluator.estimates.finish
-        tested = [finish(best[name].candidate) / 2 for name in TESTED if name in best]
+        best, finish = self.best_of_each(), self.estimates.finish
+        tested = [
+            finish(best[name].candidate) / 2 for name in self.problem.baselines if name in best
+        ]
         return self._reserve + sum(tested) + max(map(finish, winners), default=0.0)
 
     def reserve(self, new: Candidate | None = None) -> float:
         """Seconds to keep for the end and a second member of a blend, also if `new` should win."""
         best = [result.candidate for result in self.best_of_each().values()]
-        limit = _PARTNER_SHARE * self.timer.budget
-        second = map(self.evaluator.estimates.finish, best[1:4])
+        limit = MAX_BLEND_PARTNER_SHARE * self.timer.budget
+        second = map(self.estimates.finish, best[1:4])
         partner = next((seconds for seconds in second if seconds <= limit), 0.0)
         return self.end_seconds(*best[:1], *([new] if new else [])) + partner
 
@@ -88,7 +87,7 @@ class Search:
         left, longest = self.timer.left, self._longest(candidate)
         if not self.has_time:
             return "its turn came when the time was over"
-        cost, after = self.evaluator.estimates.cost(candidate), self.reserve(candidate)
+        cost, after = self.estimates.cost(candidate), self.reserve(candidate)
         takes = f"its fit takes about {format_duration(cost)}"
         if cost > longest and not candidate.is_network:
             return f"{takes}, more than one trial may ({format_duration(longest)})"
@@ -100,7 +99,7 @@ class Search:
     def _longest(self, candidate: Candidate) -> float:
         """Seconds that a classical trial may take; the first one of a model twice as many."""
         first = candidate.model not in self.best_of_each()
-        return (2 if first else 1) * TRIAL_SHARE * self.timer.budget
+        return (2 if first else 1) * MAX_TRIAL_SHARE * self.timer.budget
 
     def _try(self, candidate: Candidate) -> None:
         """Evaluate a candidate, and write the result into the journal, or why there is none."""
@@ -117,11 +116,11 @@ class Search:
             result = self.evaluator.evaluate(candidate, until)
         except OutOfTimeError as error:
             seconds = format_duration(self.timer.elapsed - begun)
-            self.note("late", **about, why=f"{error}, {seconds} after it began")
+            after = "" if seconds == "0s" else f", {seconds} after it began"
+            self.note("late", **about, why=f"{error}{after}")
         except TrainingInterruptedError:
             raise
         except Exception as error:  # one candidate must not end the search
-            self._failed.add(candidate.key)
             name = "" if isinstance(error, LeporidError) else f"{type(error).__name__} "
             self.note("failed", **about, why=f"{name}{error}".strip())
         else:
@@ -131,7 +130,8 @@ class Search:
 
     def is_settled(self, candidate: Candidate) -> bool:
         """Whether that trial is over, also where it failed."""
-        return candidate.key in self.results or candidate.key in self._failed
+        failed = (event["key"] for event in self.journal.of("failed"))
+        return candidate.key in self.results or candidate.key in failed
 
     def note(self, kind: str, **fields: Any) -> None:
         """Write an event into the journal and tell it."""

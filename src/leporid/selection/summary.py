@@ -16,6 +16,15 @@ from leporid.selection.decision import Decision
 from leporid.selection.priors import NETWORKS, expected_shares, family_of
 from leporid.selection.search import Search
 
+SUMMARY = "chosen.json"
+PARTS = ("why", "table", "tested", "commands", "details")
+FIRST_DETAILS = ("winner", "metric", "elapsed")
+
+
+def as_json(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a `Choice` as the file has them: the first details stand before all."""
+    return {**{name: parts["details"][name] for name in FIRST_DETAILS}, **parts}
+
 
 def summarise(
     search: Search,
@@ -23,13 +32,14 @@ def summarise(
     tables: Mapping[str, MetricTable],
     source: str,
     folder: Path,
-    notes: Sequence[str],
+    about: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The parts of a `Choice`, but for the model.
 
-    `tables` are those of the test, by label: the chosen model first, then the baselines.
+    `tables` are those of the test, by label: the chosen model first, then the baselines. `about`
+    has the notes and the learning curve.
     """
-    problem, metric = search.evaluator.problem, search.evaluator.problem.metric
+    problem, metric = search.problem, search.problem.metric
     table, rows = tables.get(final.label), []
     found: dict[str, Comparison] = {}
     for label, own in tables.items():
@@ -39,8 +49,12 @@ def summarise(
             found[label] = compare(table, own, metric, **names)
             rows[-1]["chosen minus this"] = [found[label].low, found[label].high]
     details = {
+        "winner": final.label,
+        "metric": metric,
+        "elapsed": search.timer.elapsed,
         "left out": left_out(search),
-        "notes": [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes)],
+        "notes": [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(about["notes"])],
+        "learning curve": about["learning curve"],
         "initialisations": (search.journal.of("inits") or [{"values": {}}])[-1]["values"],
         "users": groups_of_users(table, metric) if table else [],
         "log": problem.statistics,
@@ -53,17 +67,14 @@ def summarise(
     paragraphs = [
         what_to_deploy(search, final, rows, found),
         how_sure(search, final, table, found),
-        what_next(search, table, details),
+        what_next(table, details),
         *details["notes"],
     ]
     return {
-        "winner": final.label,
-        "metric": metric,
         "why": "\n".join(filter(None, paragraphs)),
         "table": search_table(search),
         "tested": rows,
         "commands": commands(search, final, source, folder),
-        "elapsed": search.timer.elapsed,
         "details": details,
     }
 
@@ -72,11 +83,11 @@ def what_to_deploy(
     search: Search, final: Decision, rows: list[dict[str, Any]], found: dict[str, Comparison]
 ) -> str:
     """The first paragraph: which model, and how good it is."""
-    metric, n = search.evaluator.problem.metric, search.evaluator.problem.cutoff
-    better = [(label, one) for label, one in found.items() if one.outcome == "below"]
+    metric, n = search.problem.metric, search.problem.cutoff
     warning = "".join(
         f"Careful: on test {label} is better than the chosen model, {_gap(one)} in {metric}. "
-        for label, one in better[:1]
+        for label, one in found.items()
+        if one.outcome == "below"
     )
     deploy = f"{warning}Deploy {final.label}."
     if not rows:
@@ -90,39 +101,51 @@ def how_sure(
     search: Search, final: Decision, table: MetricTable | None, tested: Mapping[str, Comparison]
 ) -> str:
     """The second paragraph: tie or clear, with intervals."""
-    best, metric = list(search.best_of_each().values()), search.evaluator.problem.metric
+    best, metric = list(search.best_of_each().values()), search.problem.metric
     own = [r for r in best if r.candidate in final.members]
     others = [r for r in best if r.candidate.model not in {m.model for m in final.members}]
     said = []
     if own and others:
-        names = {"name_a": own[0].candidate.label, "name_b": others[0].candidate.label}
+        first, second = own[0].candidate, others[0].candidate
+        names = {"name_a": first.label, "name_b": second.label}
         found = compare(own[0].columns, others[0].columns, metric, **names)
-        users = f"{found.n_users:,} users of the inner validation split"
         words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
         is_faster = others[0].facts["ms"] < own[0].facts["ms"]
-        hint = f"; {others[0].candidate.model} answers faster" if is_faster else ""
+        hint = f"; {second.model} answers faster" if is_faster else ""
         said.append(
-            f"{words[found.outcome]}: {own[0].candidate.model} against "
-            f"{others[0].candidate.label} is {_gap(found)} on {users}{hint}."
+            f"{words[found.outcome]}: {first.model} against {second.label} is {_gap(found)} in "
+            f"{metric} for {found.n_users:,} users of the inner validation split{hint}."
         )
     if final.gain is not None:
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
     if table is not None:
         tests = "; ".join(f"{label} {_gap(found)}" for label, found in tested.items())
-        value = f"{metric} is {table.mean()[metric]:.4f} for {len(table):,} users"
-        said.append(f"On test, read once, {value}; chosen minus other: {tests or 'none tested'}.")
+        before = ""
+        if final.value is not None:
+            before = f" ({final.value:.4f} on the inner validation split, fitted on less)"
+        said.append(
+            f"On test, read once, {metric} is {table.mean()[metric]:.4f} for {len(table):,} users"
+            f"{before}; chosen minus other: {tests or 'none tested'}."
+        )
     return " ".join(said)
 
 
-def what_next(search: Search, table: MetricTable | None, details: Mapping[str, Any]) -> str:
+def what_next(table: MetricTable | None, details: Mapping[str, Any]) -> str:
     """The third paragraph: what would make it better, with a number each."""
     said = []
-    line = sorted(search.results.values(), key=lambda result: result.at)
+    line, curve = sorted(details["timeline"], key=lambda row: row["at"]), details["learning curve"]
     if line:
-        half = line[0].at + (line[-1].at - line[0].at) / 2
-        early = max((r.value for r in line if r.at <= half), default=0.0)
-        gain = 100 * (max(r.value for r in line) / early - 1) if early > 0 else 0.0
+        half = line[0]["at"] + (line[-1]["at"] - line[0]["at"]) / 2
+        early = max(row["value"] for row in line if row["at"] <= half)
+        gain = 100 * (max(row["value"] for row in line) / early - 1) if early > 0 else 0.0
         said.append(f"More time: the second half of the search gained {gain:.1f}%.")
+    if curve:
+        hope = f"twice as many might give about {curve['twice']:.4f}"
+        hope = hope if curve["twice"] > curve["all"] else "more of them would hardly help"
+        said.append(
+            f"More data: for the same users {curve['candidate'].split()[0]} gave "
+            f"{curve['half']:.4f} from half of all users, {curve['all']:.4f} from all; {hope}."
+        )
     missing = [row for row in details["left out"] if row["model"] in (*NETWORKS, "networks")]
     if missing:
         name = missing[0]["model"]
@@ -131,13 +154,6 @@ def what_next(search: Search, table: MetricTable | None, details: Mapping[str, A
     if table is not None:
         share = 100 * int(table.cold_relevant.sum()) / max(int(table.relevant.sum()), 1)
         said.append(f"Content: {share:.1f}% of what users chose were items without history.")
-    for row in details["users"]:
-        if row["users of the test part"] == "tail-users" and details["users"][0]["value"]:
-            ratio = 100 * row["value"] / details["users"][0]["value"]
-            said.append(
-                f"More data: the quarter of users with the shortest histories reach {ratio:.0f}% "
-                f"of the quality of all."
-            )
     return "Next. " + " ".join(said) if said else ""
 
 
@@ -159,7 +175,7 @@ def search_table(search: Search) -> list[dict[str, Any]]:
             "model": result.candidate.model,
             "init": result.candidate.init or "-",
             "settings": result.candidate.changed or "default",
-            search.evaluator.problem.metric: result.value,
+            search.problem.metric: result.value,
             "seconds": round(result.seconds, 2),
             "ms per request": round(result.facts["ms"], 2),
             "memory": format_bytes(max(result.facts["bytes"], 1024)),
@@ -170,24 +186,22 @@ def search_table(search: Search) -> list[dict[str, Any]]:
 
 def commands(search: Search, final: Decision, source: str, folder: Path) -> list[str]:
     """What tests the chosen model again, with the same number, and what fits it again."""
-    problem = search.evaluator.problem
+    problem = search.problem
     lines = [f"leporid evaluate {shlex.quote(str(folder))} --data {source} --at {problem.cutoff}"]
     for member in final.members:
         words = ["leporid train", source, f"--model {member.model}", f"--seed {problem.seed}"]
         words += [f"--init {member.init}"] if member.init else []
         if member.init in CONTENT_INITS:
             words.append(f"--init-set items={shlex.quote(str(problem.items))}")
-        words += [
-            f"--set {key}={value if isinstance(value, str) else json.dumps(value)}"
-            for key, value in member.settings.items()
-            if value is not None
-        ]
+        given = {key: value for key, value in member.settings.items() if value is not None}
+        texts = {key: v if isinstance(v, str) else json.dumps(v) for key, v in given.items()}
+        words += [f"--set {shlex.quote(f'{key}={text}')}" for key, text in texts.items()]
         lines.append(" ".join([*words, "--final", f"-o {member.model}"]))
     return lines
 
 
 def _gap(found: Comparison) -> str:
-    return f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+    return f"{found.difference:+.4f} (95%: {found.low:+.4f} to {found.high:+.4f})"
 
 
 def best_rows(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
