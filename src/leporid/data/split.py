@@ -7,7 +7,6 @@ they choose at random, and say so. Any of them can keep some items out of traini
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -32,7 +31,7 @@ from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions, expect
 from leporid.data.loading import load
-from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
+from leporid.errors import ConfigError, DataError, UnknownNameError, warn
 
 Part = Literal["valid", "test"]
 PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
@@ -93,11 +92,18 @@ class Split:
         """The held-out interactions of `part`."""
         return self.valid if part == "valid" else self.test
 
-    def targets(self, part: Part) -> Interactions:
+    def targets(self, part: Part, include_seen: bool | None = None) -> Interactions:
         """What is to be found in `part`, each item once: goal events, repeats only if included."""
-        held_out, known = self.part(part).goals, self.known(part).goals
-        first = held_out.is_first if self.include_seen else held_out.first_after(known)
-        return held_out if first.all() else held_out.select(first)
+        key = part, self.include_seen if include_seen is None else include_seen
+        if key not in self._targets:  # models are evaluated on one split again and again
+            held_out, known = self.part(part).goals, self.known(part).goals
+            first = held_out.is_first if key[1] else held_out.first_after(known)
+            self._targets[key] = held_out if first.all() else held_out.select(first)
+        return self._targets[key]
+
+    @cached_property
+    def _targets(self) -> dict[tuple[Part, bool], Interactions]:
+        return {}
 
     @cached_property
     def digest(self) -> str:
@@ -114,7 +120,7 @@ class Split:
         repeats = self.train_valid.repeats + len(test) - len(self.targets("test"))
         if include_seen and repeats < RARE_REPEATS * total:
             text = f"only {repeats:,} of {total:,} interactions are repeats: include_seen "
-            _warn(f"{text}(--include-seen) is for logs that have them, read with duplicates='all'")
+            warn(f"{text}(--include-seen) is for logs that have them, read with duplicates='all'")
         return replace(self, include_seen=include_seen)
 
     def save(self, path: str | Path) -> Path:
@@ -275,10 +281,7 @@ def inner_validation_split(split: Split) -> Split:
 def split_by(
     data: Interactions, protocol: str, *, train: float = 0.7, valid: float = 0.1, seed: int = 0
 ) -> Split:
-    """The split by the protocol of that name, one of `PROTOCOLS`.
-
-    `train` and `valid` are shares; leave-last-out has none. `seed` is that of a random choice.
-    """
+    """The split by the protocol of that name, one of `PROTOCOLS`; leave-last-out has no shares."""
     if protocol == "temporal":
         return temporal_split(data, train, valid, seed=seed)
     if protocol == "random":
@@ -340,12 +343,7 @@ def cold_items_split(
 def _warn_no_order(data: Interactions, instead: str) -> None:
     reason = "the log has no times" if data.time is None else "most users have only one time"
     advice = "load it with order='file' (--order file) if the rows of the file are in time order"
-    _warn(f"{reason}: {instead}; {advice}")
-
-
-def _warn(text: str) -> None:
-    """Names the line that called a function of this file."""
-    warnings.warn(text, LeporidWarning, stacklevel=4)
+    warn(f"{reason}: {instead}; {advice}", 3)
 
 
 def _shuffled(data: Interactions, seed: int) -> Interactions:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +171,7 @@ def evaluate(
     shows = split.include_seen or getattr(getattr(model, "fitting", None), "include_seen", False)
     exclude_seen = not shows if exclude_seen is None else exclude_seen
     known, hidden = split.known(part).sequences(), split.known(part).hidden(not exclude_seen)
-    held_out, repeated = _items_to_find(replace(split, include_seen=not exclude_seen), part)
+    held_out, repeated = _items_to_find(split, part, not exclude_seen)
     users, n = np.unique(held_out.user), cuts[-1]
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
@@ -226,9 +226,10 @@ def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], 
     return tuple(sorted({int(n) for n in at})), tuple(f for f in FAMILIES if f in metrics)
 
 
-def _items_to_find(split: Split, part: Part) -> tuple[Interactions, int]:
+def _items_to_find(split: Split, part: Part, include_seen: bool) -> tuple[Interactions, int]:
     """What counts as found, each item once; how many others the users have already."""
-    held_out, distinct = split.targets(part), np.count_nonzero(split.part(part).goals.is_first)
+    held_out = split.targets(part, include_seen)
+    distinct = np.count_nonzero(split.part(part).goals.is_first)
     if not distinct:
         what = "is empty" if not len(split.part(part)) else "has no event of the goal"
         raise DataError(f"the {part} part of the split {what}: there is nothing to evaluate on")
