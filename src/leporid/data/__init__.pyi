@@ -13,8 +13,10 @@ from .interactions import Interactions as Interactions
 from .interactions import Sequences as Sequences
 from .interactions import expect as expect
 from .interactions import first_of_pairs as first_of_pairs
+from .item_table import TABLES as TABLES
 from .item_table import ItemInfo as ItemInfo
 from .item_table import ItemTable as ItemTable
+from .item_table import UserTable as UserTable
 from .item_table import items_where as items_where
 from .item_table import load_items as load_items
 from .item_table import rarest_genres as rarest_genres
