@@ -157,7 +157,6 @@ def test_a_run_stopped_in_its_final_fit_is_a_run(
     assert "validated model" in call("recommend", tmp_path / "r", "--user", "u1").stderr
 
 
-@pytest.mark.parametrize("init", ["content", "leporid_content"])
 def test_an_item_table_is_used_where_validation_says_so(log: Path, tmp_path: Path) -> None:
     items = tmp_path / "items.csv"
     rows = [f"i{i},{'drama' if i % 3 else 'war'}" for i in range(40)]
@@ -174,6 +173,7 @@ def test_an_item_table_is_used_where_validation_says_so(log: Path, tmp_path: Pat
     assert "features" not in asked.extra["training"]
 
 
+@pytest.mark.parametrize("init", ["content", "leporid_content"])
 def test_an_initialiser_without_its_item_table_is_refused_before_the_log_is_read(
     init: str, tmp_path: Path
 ) -> None:
