@@ -26,6 +26,7 @@ FOR_OTHER_PACKAGES = {
         "first_of_pairs",
         "DATASETS",
         "PROTOCOLS",
+        "TABLES",
         "Part",
         "cache_dir",
         "in_words",

@@ -14,7 +14,7 @@ import torch
 import leporid
 from leporid import initializers, models
 from leporid.data import Split
-from leporid.errors import TrainingInterruptedError
+from leporid.errors import ConfigError, TrainingInterruptedError
 from leporid.initializers import InitialEmbeddings
 from leporid.models import NeuralRecommender
 from leporid.progress import NullProgress
@@ -142,6 +142,70 @@ def test_a_resumed_run_ends_with_the_same_bits(name: str, tmp_path: Path) -> Non
     assert [row["loss"] for row in resumed.history.rows] == [
         row["loss"] for row in whole.history.rows
     ]
+
+
+def item_table(shift: int = 0) -> dict[str, list[Any]]:
+    """Genres and a year of every item but the last."""
+    index = range(N_ITEMS - 1)
+    return {
+        "item_id": [10 * i + 3 for i in index],
+        "genres": [["drama", "war", "comedy"][: 1 + (i + shift) % 3] for i in index],
+        "year": [1990 + i % 4 for i in index],
+    }
+
+
+def with_tables(name: str, shift: int = 0, settings: Any = None, **how: Any) -> NeuralRecommender:
+    """Fitted with an item table, and a user table where the model has a row per user."""
+    tables: dict[str, Any] = {"items": item_table(shift)}
+    asked = {"item_table": "items"}
+    if not name.startswith("sasrec"):
+        country = [f"land {u % 3}" for u in range(N_USERS)]
+        tables["users"] = {"user_id": [f"u{u:02d}" for u in range(N_USERS)], "country": country}
+        asked["user_table"] = "users"
+    model = neural(name, **asked, **(settings or {}))
+    how = {"seed": 2, "device": "cpu", "init": vectors(8), **how}
+    return model.fit(make_split(), tables=tables, **how)
+
+
+@pytest.mark.filterwarnings("ignore:.*without content")
+@pytest.mark.parametrize("name", NEURAL)
+def test_with_tables_training_begins_where_it_begins_without(name: str) -> None:
+    still = {"lr": STILL}
+    plain = neural(name, **still).fit(make_split(), seed=2, device="cpu", init=vectors(8))
+    np.testing.assert_allclose(
+        with_tables(name, settings=still).score(ALL), plain.score(ALL), rtol=1e-6
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*without content")
+@pytest.mark.parametrize("name", NEURAL)
+def test_features_are_learnt_and_folded_into_plain_tables(name: str, tmp_path: Path) -> None:
+    alone = {"linear_gain": 0.0} if name.startswith("dlr2") else {}
+    model = with_tables(name, settings=alone)
+    plain = neural(name, **alone).fit(make_split(), seed=2, device="cpu", init=vectors(8))
+    assert not np.allclose(model.score(ALL), plain.score(ALL))
+    # What was validated had features, what is evaluated here has none left.
+    metric = model.config.metric
+    folded = leporid.evaluate(model, make_split(), part="valid").mean()[metric]
+    assert folded == pytest.approx(model.history.best_metric)
+    assert set(model.net.state_dict()) == set(plain.net.state_dict())
+    loaded: Any = models.Recommender.load(model.save(tmp_path / "model"))
+    np.testing.assert_allclose(loaded.score(ALL), model.score(ALL), rtol=1e-6)
+    users = model.users.ids.to_pylist()
+    assert (loaded.recommend(users)[0] == model.recommend(users)[0]).all()
+    np.testing.assert_array_equal(model.score(ALL), with_tables(name, settings=alone).score(ALL))
+
+
+@pytest.mark.filterwarnings("ignore:.*without content")
+@pytest.mark.parametrize("name", ["sasrec", "dlr2-general", "lightgcn"])
+def test_a_run_with_tables_resumes_with_the_same_tables_only(name: str, tmp_path: Path) -> None:
+    whole = with_tables(name)
+    with pytest.raises(TrainingInterruptedError, match="step 3 of 6"):
+        with_tables(name, checkpoint=tmp_path, progress=StopAtFirstRow())
+    with pytest.raises(ConfigError, match="from another run"):
+        with_tables(name, shift=1, checkpoint=tmp_path, resume=True)
+    resumed = with_tables(name, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(resumed.score(ALL), whole.score(ALL))
 
 
 @pytest.fixture(scope="module")

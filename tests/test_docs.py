@@ -57,7 +57,7 @@ def test_a_new_film_finds_the_right_users(tmp_path: Path, monkeypatch: pytest.Mo
     assert above[0] < 10
     assert min(above[1:]) > 15
     assert "eve" in names["later"].users.ids.to_pylist()
-    with pytest.warns(leporid.errors.LeporidWarning, match="1 content rows without an item"):
+    with pytest.warns(leporid.errors.LeporidWarning, match="1 content rows of no known item"):
         exec(last, names)
 
 

@@ -157,6 +157,22 @@ def test_a_run_stopped_in_its_final_fit_is_a_run(
     assert "validated model" in call("recommend", tmp_path / "r", "--user", "u1").stderr
 
 
+def test_an_item_table_is_used_where_validation_says_so(log: Path, tmp_path: Path) -> None:
+    items = tmp_path / "items.csv"
+    rows = [f"i{i},{'drama' if i % 3 else 'war'}" for i in range(40)]
+    items.write_text("\n".join(["item_id,genres", *rows]) + "\n")
+    quick = ["--init", "content", "--set", "dim=8", "--set", "eval_every=5", "--no-baselines"]
+    command = ["train", log, "--model", "sasrec", "--steps", 10, *quick, "--items", items]
+    out = call(*command, "-o", tmp_path / "auto").stdout
+    tried = RunRecord.read(tmp_path / "auto" / "record.json").extra["training"]["features"]
+    said = f"validation: {tried['with']:.4f} with, {tried['without']:.4f} without;"
+    assert said in " ".join(out.split())
+    call(*command, "--features", "-o", tmp_path / "on")
+    asked = RunRecord.read(tmp_path / "on" / "record.json")
+    assert asked.config["item_table"] == str(items)
+    assert "features" not in asked.extra["training"]
+
+
 @pytest.mark.parametrize("init", ["content", "leporid_content"])
 def test_an_initialiser_without_its_item_table_is_refused_before_the_log_is_read(
     init: str, tmp_path: Path

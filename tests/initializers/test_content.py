@@ -89,7 +89,7 @@ def test_what_is_missing_or_too_much_is_counted() -> None:
     with pytest.warns(LeporidWarning) as caught:
         made = item_features(ITEMS, table, columns=["text:text"])
     assert made.left_out == {
-        "content rows without an item": 2,
+        "content rows of no known item": 2,
         "items without content": 3,
     }
     assert "3 items without content" in str(caught[0].message)

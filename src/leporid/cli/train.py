@@ -198,6 +198,9 @@ class _Training:
     steps: Annotated[int | None, "Optimiser steps."] = None
     set: Annotated[list[str] | None, "A setting of the model, NAME=VALUE; may be repeated."] = None
     init_set: Annotated[list[str] | None, "A setting of the initialiser, NAME=VALUE."] = None
+    items: Annotated[str | None, "Item table: its columns become features of the items."] = None
+    users: Annotated[str | None, "User table: likewise."] = None
+    features: Annotated[bool | None, "Use them [validation decides]."] = None
     device: Device = "auto"
     final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
     resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
@@ -214,9 +217,13 @@ class _Training:
             settings["steps"] = steps
         init_settings = parse_settings(values.pop("init_set"), "--init-set")
         if init != "none":
-            initializers.get(init).config_class.from_dict(init_settings)
+            config = initializers.get(init).config_class
+            if self.items and hasattr(config, "items"):
+                init_settings = {"items": self.items, **init_settings}
+            config.from_dict(init_settings)
         elif init_settings:
             raise ConfigError("--init-set needs an initialiser: name one with --init")
+        values["features"] = "auto" if self.features is None else self.features
         values["recipe"] = models.named_recipe(cls, self.recipe or models.DEFAULT_RECIPE)
         return {**values, "init_settings": init_settings}
 
@@ -262,6 +269,12 @@ def _tested(record: RunRecord, check: BaselineCheck | None, users: int) -> list[
         shown = {key: run.metrics[key] for key in ("HR@10", "F1@10", "NDCG@10")}
         rows.append({"model": name, **shown, "seconds": f"{run.seconds:.1f}"})
     parts: list[Any] = [(f"on test, {users:,} users", rows)]
+    if tried := record.extra.get("training", {}).get("features"):
+        kept = "with" if tried["with"] > tried["without"] else "without"
+        values = ", ".join(f"{value:.4f} {name}" for name, value in tried.items())
+        parts.append(
+            f"features by {record.config['metric']} on validation: {values}; {kept} is kept"
+        )
     if cold := record.extra["cold_users"]:
         hits = f"HR@10 {record.extra['cold_metrics']['HR@10']:.4f} for them"
         parts.append(f"{cold:,} of these users have no interaction in train: {hits}")

@@ -11,8 +11,10 @@ from .id_map import read_ids as read_ids
 from .interactions import Duplicates as Duplicates
 from .interactions import Interactions as Interactions
 from .interactions import expect as expect
+from .item_table import TABLES as TABLES
 from .item_table import ItemInfo as ItemInfo
 from .item_table import ItemTable as ItemTable
+from .item_table import UserTable as UserTable
 from .item_table import items_where as items_where
 from .item_table import load_items as load_items
 from .item_table import rarest_genres as rarest_genres

@@ -43,7 +43,7 @@ class ItemFeatures:
 
 
 def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> ItemFeatures:
-    """The features of `items` from tables that `ItemTable.load` reads.
+    """The features of `items` (or users, of a `UserTable`) from tables that `ItemTable.load` reads.
 
     `columns` chooses some of the columns, `("title", "year:categories")`, with what they are
     where that is not to be guessed: text, categories, number or vector. What was left out is
@@ -54,10 +54,10 @@ def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> I
     rows, unused = np.flatnonzero(index >= 0), int(np.count_nonzero(index < 0))
     if not len(rows):
         raise DataError(
-            f"{table.name} has content for none of the {len(items):,} items: its ids are such as "
-            f"{table.ids[0].as_py()!r}, those of the data such as {items.external(0)!r}"
+            f"{table.name} has content for none of the {len(items):,} {items.kind}s: its ids are "
+            f"such as {table.ids[0].as_py()!r}, those of the data such as {items.external(0)!r}"
         )
-    left_out: Counter[str] = Counter({"content rows without an item": unused})
+    left_out: Counter[str] = Counter({f"content rows of no known {items.kind}": unused})
     kinds = _kinds(table, columns, left_out)
     blocks = []
     for name, kind in kinds.items():
@@ -66,9 +66,11 @@ def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> I
     places = index[rows], np.arange(len(rows))
     spread = sparse.csr_array((np.ones(len(rows)), places), (len(items), len(rows)))
     matrix = _unit_rows(spread @ sparse.hstack(blocks, format="csr"))
-    left_out["items without content"] = int(np.count_nonzero(np.diff(matrix.indptr) == 0))
-    if left_out["items without content"] == len(items):
-        raise DataError(f"{table.name} says nothing that two items share: there is no content")
+    nothing = int(np.count_nonzero(np.diff(matrix.indptr) == 0))
+    left_out[f"{items.kind}s without content"] = nothing
+    if nothing == len(items):
+        shared = f"nothing that two {items.kind}s share"
+        raise DataError(f"{table.name} says {shared}: there is no content")
     counts = {reason: count for reason, count in left_out.items() if count}
     if counts:
         words = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())

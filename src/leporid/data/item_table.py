@@ -1,4 +1,7 @@
-"""What is known of items: `ItemTable`, and the titles, genres and filters that it answers."""
+"""What is known of items: `ItemTable`, and the titles, genres and filters that it answers.
+
+`UserTable` is the same for users.
+"""
 
 import os
 import re
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +20,7 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays
-from leporid.data.columns import converted, frame_columns, listed, position_of
+from leporid.data.columns import USUAL_NAMES, converted, frame_columns, listed, position_of
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.files import SourceFile, in_words, located, read_lines, reading, text_table
 from leporid.data.id_map import IdMap, uuids_as_text
@@ -49,6 +52,8 @@ _ML_100K_GENRES = (
 class ItemTable:
     """A table about items, one row per item."""
 
+    kind: ClassVar[str] = "item"
+    id_names: ClassVar[str] = _ID_NAMES
     name: str
     """The file it came from, for messages."""
     ids: pa.Array
@@ -67,20 +72,20 @@ class ItemTable:
         if isinstance(source, cls):
             return source
         if not isinstance(source, str | os.PathLike):
-            columns = frame_columns(source, "an item table is a file, a frame or columns")
-            with in_words("the item table"):
+            columns = frame_columns(source, f"the {cls.kind} table is a file, a frame or columns")
+            with in_words(f"the {cls.kind} table"):
                 table = pa.table({k: converted(v, f"column {k!r}") for k, v in columns.items()})
-            return cls.of(table, "the item table")
+            return cls.of(table, f"the {cls.kind} table")
         path = _item_file(source)
         if path.suffix in _VECTOR_FILES:
             return cls._of_vectors(path, *VECTOR_READERS[_VECTOR_FILES[path.suffix]](path))
         if path.suffix == ".safetensors":
-            arrays, _ = read_arrays(path)
-            prefix = "items." if any(name.startswith("items.") for name in arrays) else ""
-            matrix = arrays.get("items", arrays.get("vectors"))
+            arrays, side = read_arrays(path)[0], f"{cls.kind}s"
+            prefix = f"{side}." if any(name.startswith(f"{side}.") for name in arrays) else ""
+            matrix = arrays.get(side, arrays.get("vectors"))
             if matrix is None or not {f"{prefix}ids", f"{prefix}bytes"} & arrays.keys():
-                raise DataError(f"{path} holds no item vectors with their ids")
-            return cls._of_vectors(path, IdMap.from_arrays(arrays, "item", prefix).ids, matrix)
+                raise DataError(f"{path} holds no {cls.kind} vectors with their ids")
+            return cls._of_vectors(path, IdMap.from_arrays(arrays, cls.kind, prefix).ids, matrix)
         with reading(path) as file:
             return cls.of(_read(file), str(path))
 
@@ -88,14 +93,14 @@ class ItemTable:
     def of(cls, table: pa.Table, name: str) -> Self:
         """The column of ids is found by its name."""
         names = [str(column) for column in table.column_names]
-        key = position_of(names, _ID_NAMES)
+        key = position_of(names, cls.id_names)
         if key is None:
             raise DataError(
-                f"{name} needs a column of item ids, such as item_id (columns found: "
+                f"{name} needs a column of {cls.kind} ids, such as {cls.kind}_id (columns found: "
                 f"{listed(names) or 'none'})"
             )
         if len(table) == 0:
-            raise DataError(f"{name} holds no items")
+            raise DataError(f"{name} holds no {cls.kind}s")
         columns = dict(zip(names, map(_whole, table.columns), strict=True))
         return cls(name, uuids_as_text(columns.pop(names[key])), columns)
 
@@ -147,6 +152,18 @@ class ItemTable:
         if separator not in cell and ", " in cell:
             separator = ","
         return [part.strip() for part in cell.split(separator) if part.strip()]
+
+
+@dataclass(frozen=True, eq=False)
+class UserTable(ItemTable):
+    """A table about users, one row per user."""
+
+    kind: ClassVar[str] = "user"
+    id_names: ClassVar[str] = USUAL_NAMES["user"]
+
+
+TABLES: dict[str, type[ItemTable]] = {"items": ItemTable, "users": UserTable}
+"""What describes the rows of each side."""
 
 
 class ItemInfo(NamedTuple):

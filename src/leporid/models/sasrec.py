@@ -31,7 +31,7 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.layers import causal_attention, dropout, in_closed_form, softmax_loss
+from leporid.models.shared.layers import causal_attention, dropout, softmax_loss
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
@@ -42,6 +42,7 @@ from leporid.training import Batch, Sampling, TrainingConfig
 class SASRecConfig(TrainingConfig):
     removed = TrainingConfig.removed | {
         "negatives_per": "sequence", "negative_power": 0.0, "correction": True, "calibration": 0.75,
+        "label_smoothing": 0.0,
     }  # fmt: skip
     removed_choices = (
         *TrainingConfig.removed_choices,
@@ -65,8 +66,6 @@ class SASRecConfig(TrainingConfig):
     """Cross-entropy over all items, or binary cross-entropy with negatives the user has not."""
     negatives: int | None = setting(None, at_least=1)
     """Negatives of each position for `loss="sampled"`; None is 1."""
-    label_smoothing: float = setting(0.0, at_least=0, below=1)
-    """`softmax`: share of the target that is spread over all items."""
 
     def validate(self) -> None:
         if self.dim % self.heads:
@@ -202,12 +201,7 @@ class SASRec(NeuralRecommender):
             state, positives, negatives = state[known], positives[known], negatives[known]
         if self.config.loss == "sampled":
             return self._sampled(state, positives, negatives)
-        smoothing = self.config.label_smoothing
-        if in_closed_form(state):
-            return softmax_loss(state, net.items.weight, positives, label_smoothing=smoothing)
-        logits = (state.flatten(0, -2) @ net.items.weight.T).float()
-        targets = positives.flatten()
-        return functional.cross_entropy(logits, targets, ignore_index=-1, label_smoothing=smoothing)
+        return softmax_loss(state, net.items.weight, positives)
 
     def _sampled(self, state: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
         """-ln sigmoid(positive) - sum ln(1 - sigmoid(negative)), the mean over known positives.

@@ -63,6 +63,10 @@ class TrainingConfig(Config):
     """Z-scored initial embeddings times this; `auto`: the size that suits the model best."""
     standardize: bool | None = None
     """Z-score the initial embeddings; None asks the initialiser (random ones are used as drawn)."""
+    item_table: str = ""
+    """A file about the items: its columns get embeddings, which are added to the items' own."""
+    user_table: str = ""
+    """The same for users, where the model has a table of them."""
     ema_decay: float = setting(0.0, at_least=0, below=1)
     """Average the weights over steps with this decay and use the average; 0 does not."""
     ema_share: float = setting(0.0, at_least=0, below=1)

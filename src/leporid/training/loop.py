@@ -239,7 +239,7 @@ def _spread(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:
 
 def _freeze(model: Trainable, frozen: bool) -> None:
     for table in model.tables:
-        table.weight.requires_grad_(not frozen)
+        table.requires_grad_(not frozen)
 
 
 def _stale(config: TrainingConfig, state: TrainingState) -> bool:

@@ -7,7 +7,6 @@ on its own in seconds; the training of the network is the same with and without 
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from leporid.data import Interactions, Sequences, Split
 from leporid.errors import DataError, LeporidWarning
 from leporid.evaluation import evaluate
 from leporid.models.shared.lists import Indices, Scores
+from leporid.models.shared.profiles import first_level, some_users
 from leporid.models.shared.sparse import canonical
 from leporid.models.slim import SLIM
 
@@ -108,7 +108,7 @@ def fit_linear_part(
         PENALTIES if penalties is None and len(split.valid.goals) else [penalties or PENALTIES[0]]
     )
     fitted = [LinearPart(SLIM(l1=l1, l2=l2).fit(split, progress=False), 1.0) for l1, l2 in pairs]
-    users, part = _sampled(split)
+    users, part = some_users(split, max(1, min(_USERS, _SCORES // split.n_items)))
     known = split.train.sequences()
     linear = [one.scores(known.take(users)) for one in fitted]
     best = 0
@@ -117,16 +117,6 @@ def fit_linear_part(
     if gain == "auto":
         gain = choose_gain(network(users, known), linear[best], users, part)
     return LinearPart(fitted[best].model, float(gain)) if gain else None
-
-
-def _sampled(split: Split) -> tuple[Indices, Split]:
-    """Some users of the validation part, and the split with their part of it."""
-    users = np.unique(split.valid.goals.user)
-    most = max(1, min(_USERS, _SCORES // split.n_items))
-    if len(users) > most:
-        users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
-    valid = split.valid.select(np.isin(split.valid.user, users))
-    return users, dataclasses.replace(split, valid=valid)
 
 
 def _quality(scores: Scores, users: Indices, part: Split) -> NDArray[np.float64]:
@@ -145,6 +135,4 @@ def choose_gain(network: Scores, linear: Scores, users: Indices, part: Split) ->
     the gain that is best there is too large for later ones.
     """
     values = {gain: _quality(network + np.float32(gain) * linear, users, part) for gain in GAINS}
-    best = max(values.values(), key=np.mean)
-    lost = {gain: best - value for gain, value in values.items()}
-    return min(g for g, x in lost.items() if x.mean() <= x.std() / np.sqrt(len(x)))
+    return first_level(values)

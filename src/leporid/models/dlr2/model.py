@@ -30,7 +30,7 @@ from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Con
 from leporid.models.dlr2.linear_part import LinearPart, fit_linear_part
 from leporid.models.dlr2.network import DLR2Network
 from leporid.models.shared import lists
-from leporid.models.shared.layers import in_closed_form, softmax_loss, with_constant
+from leporid.models.shared.layers import softmax_loss, with_constant
 from leporid.models.shared.lists import Allowed, Indices
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.training import Batch, Sampling
@@ -153,7 +153,10 @@ class DLR2(NeuralRecommender):
         g = net.target(s) if by_g or config.negative_kind == "hard" else None
         softmax, total = config.objective == "softmax", s.new_zeros((), dtype=torch.float32)
         if by_g and g is not None and softmax:
-            total = total + self._softmax_loss(g, batch.positives)
+            hot, smoothing = g * net.log_temperature.exp(), config.label_smoothing
+            total = total + softmax_loss(
+                hot, net.items.weight, batch.positives, net.bias, smoothing
+            )
             if config.losses == "generative":
                 return total
         items = torch.cat([batch.positives.unsqueeze(1), self._negatives(batch, g)], dim=1)
@@ -171,14 +174,6 @@ class DLR2(NeuralRecommender):
             return square_square(scored, self.config)
         first = torch.zeros(len(scored), dtype=torch.int64, device=scored.device)
         return functional.cross_entropy(scored, first)
-
-    def _softmax_loss(self, g: Tensor, positives: Tensor) -> Tensor:
-        net, smoothing = self.network, self.config.label_smoothing
-        if in_closed_form(g):
-            hot = g * net.log_temperature.exp()
-            return softmax_loss(hot, net.items.weight, positives, net.bias, smoothing)
-        scores = net.generative_scores(g)
-        return functional.cross_entropy(scores, positives, label_smoothing=smoothing)
 
     @torch.no_grad()
     def _negatives(self, batch: Batch, g: Tensor | None) -> Tensor:

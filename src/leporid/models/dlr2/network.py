@@ -95,12 +95,6 @@ class ReversibleBlock(nn.Module):
         y1 = x1 + self.f(x2)
         return torch.cat([y1, x2 + self.g(y1)], dim=1)
 
-    def inverse(self, y: Tensor) -> Tensor:
-        """The input that gave `y`."""
-        y1, y2 = y.chunk(2, dim=1)
-        x2 = y2 - self.g(y1)
-        return torch.cat([y1 - self.f(x2), x2], dim=1)
-
 
 class RevNet(nn.Module):
     """Two reversible blocks with a strided convolution between them."""

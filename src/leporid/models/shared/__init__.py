@@ -11,6 +11,6 @@ profiles     `ProfileRecommender`, `ItemWeights`: models that score from trainin
 recommender  `Recommender`: the one interface of every model
 saved        `FittedArray`, `Fitting`: what a model has learnt and how; a model as a folder
 sparse       compiled products of sparse matrices, parallel over rows
-tables       `BuildContext`: embedding tables, the size of initial embeddings, held rows
+tables       `BuildContext`: embedding tables, initial size, features, held rows
 train        `train`: a model by name, an initialiser by name, a split; a fitted model
 """

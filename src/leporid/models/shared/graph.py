@@ -6,7 +6,6 @@ symmetric, so the gradient of `A x` is `A` times the gradient.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -17,7 +16,14 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from leporid.config import setting
-from leporid.models.shared.layers import apply, row_penalty, table_bpr_loss
+from leporid.models.shared.layers import (
+    SparseProduct,
+    apply,
+    csr_tensor,
+    row_penalty,
+    sparse_product,
+    table_bpr_loss,
+)
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.training import Batch, Sampling, TrainingConfig
 
@@ -103,14 +109,13 @@ class Propagation(nn.Module):
     def __init__(self, train: sparse.csr_array) -> None:
         super().__init__()
         graph = normalized(bipartite(train))
-        tensor = csr_tensor(
-            _int32(graph.indptr), _int32(graph.indices), torch.from_numpy(graph.data)
-        )
+        parts = _int32(graph.indptr), _int32(graph.indices), torch.from_numpy(graph.data)
+        tensor = csr_tensor(*parts, graph.shape[1])
         self.register_buffer("adjacency", tensor, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """float32[n_users + n_items, c] to the same shape."""
-        return apply(_SymmetricProduct, self.adjacency, x)
+        return apply(SparseProduct, self.adjacency, self.adjacency, x)
 
 
 class EdgeProducts(nn.Module):
@@ -153,35 +158,12 @@ class EdgeProducts(nn.Module):
         return apply(_Laplacian, weight, self)
 
 
-def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor) -> Tensor:
-    """A square CSR matrix that shares its arguments' memory."""
-    n = len(indptr) - 1
-    with warnings.catch_warnings():
-        # torch announces once a process that its CSR tensors are in beta.
-        warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
-        return torch.sparse_csr_tensor(indptr, indices, values, (n, n), check_invariants=False)
-
-
 def _int32(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.asarray(array, dtype=np.int32))
 
 
-class _SymmetricProduct(torch.autograd.Function):
-    """A x with a constant symmetric A, in float32 also under mixed precision."""
-
-    @staticmethod
-    def forward(ctx: Any, adjacency: Tensor, x: Tensor) -> Tensor:
-        ctx.adjacency = adjacency
-        return _product(adjacency, x)
-
-    @staticmethod
-    def backward(ctx: Any, *grad: Tensor) -> tuple[None, Tensor]:
-        return None, _product(ctx.adjacency, grad[0])
-
-
-def _product(matrix: Tensor, x: Tensor) -> Tensor:
-    with torch.autocast(x.device.type, enabled=False):
-        return matrix @ x.float().contiguous()
+def _square(edges: EdgeProducts, values: Tensor) -> Tensor:
+    return csr_tensor(edges.indptr, edges.tail, values, len(edges.indptr) - 1)
 
 
 def _chunked_product(
@@ -191,7 +173,7 @@ def _chunked_product(
     products = []
     for values, part in zip(weight, x.chunk(weight.shape[0], dim=1), strict=True):
         values = values.index_select(0, edges.mirror) if mirrored else values.contiguous()
-        products.append(_product(csr_tensor(edges.indptr, edges.tail, values), part))
+        products.append(sparse_product(_square(edges, values), part))
     return torch.cat(products, dim=1)
 
 
@@ -200,7 +182,7 @@ def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Te
     a, b = a.float(), b.float()
     if a.device.type != "cpu":  # where the sampled product is far slower than plain gathers
         return _gathered_dots(a, b, intents, edges)
-    pattern = csr_tensor(edges.indptr, edges.tail, torch.zeros(len(edges.tail)))
+    pattern = _square(edges, torch.zeros(len(edges.tail)))
     parts = zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
     with torch.autocast("cpu", enabled=False):
         products = [

@@ -9,6 +9,7 @@ at a time, which leave their part of the gradient before the next rows come.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +28,33 @@ _LANES, _HALF = 4, 2**15
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     """What an autograd function returns (torch's `apply` carries no types)."""
     return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]
+
+
+def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, columns: int) -> Tensor:
+    """A CSR matrix that shares its arguments' memory."""
+    with warnings.catch_warnings():
+        # torch announces once a process that its CSR tensors are in beta.
+        warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
+        shape = len(indptr) - 1, columns
+        return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
+
+
+class SparseProduct(torch.autograd.Function):
+    """A x with a constant A, given with its transpose, in float32 also under mixed precision."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, x: Tensor) -> Tensor:
+        ctx.transposed = transposed
+        return sparse_product(matrix, x)
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, sparse_product(ctx.transposed, grad[0])
+
+
+def sparse_product(matrix: Tensor, x: Tensor) -> Tensor:
+    with torch.autocast(x.device.type, enabled=False):
+        return matrix @ x.float().contiguous()
 
 
 def in_closed_form(x: Tensor) -> bool:
@@ -171,7 +199,15 @@ def softmax_loss(
     bias: Tensor | None = None,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """`cross_entropy(states @ items.T + bias, positives)` of [B, D], [n, D], [n] and int64[B]."""
+    """`cross_entropy(states @ items.T + bias, positives)` of [B, D], [n, D], [n] and int64[B].
+
+    States of a GPU may be [..., D], with positives of -1 where there is none.
+    """
+    if not in_closed_form(states):
+        scores = (states.flatten(0, -2) @ items.T).float()
+        scores = scores if bias is None else scores + bias
+        how: Any = {"ignore_index": -1, "label_smoothing": label_smoothing}
+        return functional.cross_entropy(scores, positives.flatten(), **how)
     bias = items.new_zeros(len(items)) if bias is None else bias
     # Under autocast the three products are in bfloat16; sums and the softmax never are.
     narrow = torch.bfloat16 if torch.is_autocast_enabled("cpu") else items.dtype

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -30,7 +30,7 @@ from leporid.models.shared.lists import Indices, Scores, VectorsUnsupportedError
 from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import provenance
 from leporid.models.shared.sparse import history_rows
-from leporid.models.shared.tables import BuildContext, HeldRows, sized, sketched
+from leporid.models.shared.tables import BuildContext, HeldRows, movement, sized, sketched
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import TableExtension
 from leporid.training import Batch, Callback, Sampling, TrainingConfig, TrainingHistory
@@ -60,7 +60,7 @@ class NeuralRecommender(Recommender):
         self.tables: list[nn.Embedding] = []
         self._prepared: Any = None
         self._new_users: TableExtension | None = None
-        self._summary: dict[str, Any] = {"drift": [], "start_size": [], "isolated": {}}
+        self._summary: dict[str, Any] = {}
         self._held: list[HeldRows] = []
         self.cold_items: ColdItems | None = None
         """How items that training has not seen are scored."""
@@ -127,12 +127,14 @@ class NeuralRecommender(Recommender):
         callbacks: Sequence[Callback] = (),
         after: Self | None = None,
         first_step: int = 0,
+        tables: Mapping[str, Any] | None = None,
     ) -> Self:
         """Train on the training part; returns self. Without `init` the tables are drawn.
 
         With `checkpoint` (a folder) the run can be stopped and resumed by `resume=True`.
         `callbacks` are told of steps and validations, and may end it. `after` gives all weights
         (those of new users and items as in `extend`), `first_step` the position in the schedule.
+        `tables`, by side ("items", "users"), replace the files of `item_table` and `user_table`.
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
@@ -145,7 +147,7 @@ class NeuralRecommender(Recommender):
         self._fit(
             split, seed=seed, progress=make_progress(progress), init=init, after=after,
             device=training.resolve_device(device), resume=resume, callbacks=callbacks,
-            checkpoint=checkpoint, first_step=first_step,
+            checkpoint=checkpoint, first_step=first_step, tables=tables,
         )  # fmt: skip
         self._known, done = split.train_valid, self.history
         for held in (rows.held.cpu().numpy() for rows in self._held if rows.side == "items"):
@@ -165,28 +167,28 @@ class NeuralRecommender(Recommender):
         init: InitialEmbeddings | None = None,
         device: torch.device | None = None,
         after: Self | None = None,
+        tables: Mapping[str, Any] | None = None,
         **loop: Any,
     ) -> None:
         if init is not None:
             drawn = training.derive_seed(seed, "missing vectors")
             init = init.aligned(split.users, split.items, drawn)
             init = sized(init, self.config, self.init_size)
-        self._build(BuildContext(split.train, self.config.dim, init), seed)
+        context = BuildContext(split.train, self.config.dim, init)
+        self._build(context, seed)
         if after is not None:
             Extension(after.train, split.train).copy(after, self)
+        context.add_features(self.config, tables)
         initial = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self._held = [rows.to(self.device) for rows in self._held]
         self.history = training.train_loop(self, split, seed=seed, progress=progress, **loop)
+        context.fold_features()
         for rows in self._held:
             rows.settle()
         self.net.eval()
         self.weights_changed()
-        self._summary["start_size"] = [float(b.square().mean().sqrt()) for b in initial]
-        self._summary["drift"] = [
-            float((table.weight.detach().float().cpu() - b).norm() / b.norm().clamp(min=1e-12))
-            for table, b in zip(self.tables, initial, strict=True)
-        ]
+        self._summary |= movement(self.tables, initial)
 
     def training_summary(self) -> dict[str, Any]:
         """What a record keeps of the training: steps, the best validation, speed, drift."""
@@ -205,11 +207,11 @@ class NeuralRecommender(Recommender):
         with training.own_generators(cpu):
             training.seed_default(cpu, training.derive_seed(seed, "build"))
             self.module = self.build(context)
-        for table, vectors in context.tables:
+        for table, vectors, _ in context.tables:
             if not torch.equal(table.weight, vectors):
                 raise LeporidError(f"{self.name} overwrote initial embeddings in build()")
-        self.tables = [table for table, _ in context.tables]
-        self._summary["isolated"] = context.isolated
+        self.tables = [table for table, *_ in context.tables]
+        self._summary = {"drift": [], "start_size": [], "isolated": context.isolated}
         self._held, self.cold_items = context.held, None
         if context.isolated:
             counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())

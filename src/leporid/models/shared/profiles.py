@@ -6,14 +6,14 @@ import abc
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import Config, setting
-from leporid.data import Interactions, Sequences, temporal_split
+from leporid.data import Interactions, Sequences, Split, temporal_split
 from leporid.errors import UnknownIdError
 from leporid.evaluation import evaluate
 from leporid.graph import top_k_neighbours
@@ -22,6 +22,8 @@ from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import FittedArray
 from leporid.models.shared.sparse import canonical, history_rows, rows_times
 from leporid.space import Choice, SearchSpace
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,22 @@ _NEIGHBOURS, _USERS = 100, 2000
 """Of the item neighbours that find the window, and how many users they are asked for."""
 
 
+def some_users(split: Split, most: int) -> tuple[Indices, Split]:
+    """At most so many users of the validation part, and the split with their part of it."""
+    users = np.unique(split.valid.goals.user)
+    if len(users) > most:
+        users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
+    valid = split.valid.select(np.isin(split.valid.user, users))
+    return users, dataclasses.replace(split, valid=valid)
+
+
+def first_level(quality: dict[K, NDArray[np.float64]]) -> K:
+    """The first whose values per user are within one standard error of the best."""
+    best = max(quality.values(), key=np.mean)
+    lost = {key: best - value for key, value in quality.items()}
+    return next(key for key, x in lost.items() if x.mean() <= x.std() / np.sqrt(len(x)))
+
+
 def best_window(train: Interactions) -> int | None:
     """The longest window within a standard error of the best; None without an order.
 
@@ -45,19 +63,14 @@ def best_window(train: Interactions) -> int | None:
     """
     if not train.has_order:
         return None
-    split = temporal_split(train, train=0.8, valid=0.2)
-    users = np.unique(split.valid.goals.user)
-    if len(users) > _USERS:
-        users = np.random.default_rng(0).choice(users, _USERS, replace=False)
-        valid = split.valid.select(np.isin(split.valid.user, users))
-        split = dataclasses.replace(split, valid=valid)
+    users, split = some_users(temporal_split(train, train=0.8, valid=0.2), _USERS)
     if not len(users):
         return None
     repeats = train.repeats > 0
     by_item = canonical(split.train.csr().T)
     neighbours = top_k_neighbours(by_item, min(_NEIGHBOURS, train.n_items - 1), shrink=20.0)
     weights = canonical(neighbours.csr().T)
-    quality = {}
+    quality: dict[int | None, NDArray[np.float64]] = {}
     for window in WINDOWS:
 
         def score(users: Indices, known: Sequences, window: int | None = window) -> Scores:
@@ -69,9 +82,7 @@ def best_window(train: Interactions) -> int | None:
             score, split, at=(10,), part="valid", metrics=("NDCG",), exclude_seen=not repeats
         )
         quality[window] = table.per_user("NDCG@10")
-    best = max(quality.values(), key=np.mean)
-    lost = {window: best - value for window, value in quality.items()}
-    return next(w for w, x in lost.items() if x.mean() <= x.std() / np.sqrt(len(x)))
+    return first_level(quality)
 
 
 class ProfileRecommender(Recommender):

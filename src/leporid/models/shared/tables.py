@@ -1,14 +1,19 @@
-"""Embedding tables: what a network is built from, the size of initial embeddings, held rows.
+"""Embedding tables: what a network is built from, initial size, features, held rows.
 
 `init_scale="auto"` goes by size: training moves an entry by about the learning rate per step, so an
 initialisation that is too large for the steps a rare item gets is never left. A row that does not
 occur in the training part would only be pushed away as a negative: where its initial embedding
 comes from content it is held there, and then gets the mean direction of its nearest neighbours.
+
+With a table about items the network reads E_i + sum_f B_if F_f of item i. Row i of B has length
+one and holds the words, categories and numbers of the item (`leporid.data.item_features`); where
+they weigh alike each is 1 / sqrt(count). F begins at zero. After training the sums are the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,11 +22,13 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 
-from leporid.data import Interactions
+from leporid.data import TABLES, Interactions, item_features
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.initializers import InitialEmbeddings, nearest_by_content, standardizes
+from leporid.models.shared.layers import SparseProduct, apply, csr_tensor
 from leporid.spectral import Embedding
 from leporid.training import TrainingConfig
 
@@ -29,6 +36,8 @@ _RANDOM_SCALE = 0.01
 """Without initial embeddings the tables are drawn from N(0, 0.01^2), as in the paper."""
 _NEIGHBOURS = 30
 """Rows that one which was never trained follows."""
+_MAX_FEATURES = 10_000
+"""Features that get an embedding: those that most rows have."""
 
 
 @dataclass
@@ -39,8 +48,8 @@ class BuildContext:
     dim: int
     init: InitialEmbeddings | None = None
     """As they go into the tables: standardised and scaled already."""
-    tables: list[tuple[nn.Embedding, Tensor]] = field(default_factory=list)
-    """Every table made here, with the vectors it was given."""
+    tables: list[tuple[nn.Embedding, Tensor, str]] = field(default_factory=list)
+    """Every table made here, with the vectors it was given and its side."""
     held: list[HeldRows] = field(default_factory=list)
     """Of the tables with rows that training must not move."""
     isolated: dict[str, int] = field(default_factory=dict)
@@ -75,7 +84,7 @@ class BuildContext:
             vectors[empty] = torch.randn(self.isolated[side], self.dim) * _RANDOM_SCALE
         table = nn.Embedding(rows, self.dim, _weight=vectors)
         vectors = vectors.clone()
-        self.tables.append((table, vectors))
+        self.tables.append((table, vectors, side))
         if initial is not None and initial.provenance.get("content"):
             touched = self.train.user if side == "users" else self.train.item
             given = ~torch.from_numpy(initial.isolated)
@@ -83,6 +92,56 @@ class BuildContext:
             if (given & trained).any() and (given & ~trained).any():
                 self.held.append(HeldRows(table, vectors, given & ~trained, given & trained, side))
         return table
+
+    def add_features(self, config: TrainingConfig, tables: Mapping[str, Any] | None) -> None:
+        """Make tables sums, by the files of the settings, or by tables in memory instead of them.
+
+        Those who read a table see the sums; `fold_features` makes them its rows.
+        """
+        files = ("items", config.item_table), ("users", config.user_table)
+        for side, file in ((side, file) for side, file in files if file):
+            own = [table for table, _, whose in self.tables if whose == side]
+            if not own:
+                raise ConfigError(f"the model has no table of {side}: leave {side}= out")
+            ids = self.train.items if side == "items" else self.train.users
+            described = TABLES[side].load((tables or {}).get(side, file))
+            features = _common(item_features(ids, described).matrix)
+            for table in own:
+                added = FeatureSum(features, self.dim)
+                parametrize.register_parametrization(table, "weight", added)
+
+    def fold_features(self) -> None:
+        for table, *_ in self.tables:
+            if parametrize.is_parametrized(table):
+                parametrize.remove_parametrizations(table, "weight")
+
+
+def _common(features: sparse.csr_array) -> sparse.csr_array:
+    """The features that most rows have, in their order."""
+    rows = np.bincount(features.indices, minlength=features.shape[1])
+    kept = np.argsort(-rows, kind="stable")[:_MAX_FEATURES]
+    return sparse.csr_array(features[:, np.sort(kept)])
+
+
+class FeatureSum(nn.Module):
+    """float32[n, D] -> the same: adds to each row the embeddings of its features."""
+
+    matrix: Tensor
+    transposed: Tensor
+
+    def __init__(self, features: sparse.csr_array, dim: int) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.zeros(features.shape[1], dim))
+        for name, csr in (("matrix", features), ("transposed", features.T.tocsr())):
+            indptr, indices, values = map(torch.from_numpy, (csr.indptr, csr.indices, csr.data))
+            tensor = csr_tensor(indptr.int(), indices.int(), values, csr.shape[1])
+            self.register_buffer(name, tensor, persistent=False)
+        # A checkpoint holds it: a run is not resumed with another table.
+        digest = [zlib.crc32(array) for array in (features.indptr, features.indices, features.data)]
+        self.register_buffer("digest", torch.tensor(digest))
+
+    def forward(self, table: Tensor) -> Tensor:
+        return table + apply(SparseProduct, self.matrix, self.transposed, self.rows)
 
 
 class _NothingDrawn(TorchFunctionMode):
@@ -135,6 +194,16 @@ def sized(init: InitialEmbeddings, config: TrainingConfig, size: float) -> Initi
     return replace(init, users=initial(init.users), items=initial(init.items))
 
 
+def movement(tables: Sequence[nn.Embedding], initial: Sequence[Tensor]) -> dict[str, Any]:
+    """The size of the initial embeddings of each table, and how far it moved relative to it."""
+    moved = [t.weight.detach().float().cpu() - b for t, b in zip(tables, initial, strict=True)]
+    lengths = zip(moved, initial, strict=True)
+    return {
+        "start_size": [float(b.square().mean().sqrt()) for b in initial],
+        "drift": [float(m.norm() / b.norm().clamp(min=1e-12)) for m, b in lengths],
+    }
+
+
 @dataclass(frozen=True)
 class HeldRows:
     """Rows of a table that keep their initial embeddings while the others are trained."""
@@ -152,7 +221,7 @@ class HeldRows:
     @torch.no_grad()
     def restore(self) -> None:
         """Undo what an optimiser step did to them."""
-        weight = self.table.weight
+        weight = next(self.table.parameters())  # without what features add
         weight.copy_(torch.where(self.held[:, None], self.initial, weight))
 
     def to(self, device: torch.device) -> HeldRows:

@@ -9,7 +9,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -17,7 +17,7 @@ import pyarrow.parquet
 
 from leporid import training
 from leporid.artifacts import atomic_path
-from leporid.data import Split, expect
+from leporid.data import TABLES, Split, expect
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
@@ -68,6 +68,9 @@ def train(
     resume: bool = False,
     final: bool = False,
     include_seen: bool | None = None,
+    items: Any = None,
+    users: Any = None,
+    features: bool | Literal["auto"] = "auto",
     callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Recommender:
@@ -91,6 +94,8 @@ def train(
         the one to evaluate is its `validated`
     include_seen : True for lists that may show what a user already has (groceries, music): the
         validation counts repeats, and the model keeps it for its lists; None does as `split` does
+    items, users : tables about them (`ItemTable.load`): their columns get embeddings too
+    features : "auto" trains without the tables too and keeps what is better on validation
     callbacks : told of steps and validations of a neural model, and may end its training; a `final`
         fit, which has as many steps, does not ask them again
     settings : settings of the model, over those of the recipe
@@ -98,30 +103,31 @@ def train(
     cls: Any = catalogue.get(name) if isinstance(name, str) else name
     expect(split, Split, "train(model, split)")
     split = split.including_seen(include_seen)
-    _check(cls, init, init_settings, callbacks)
+    given = ("items", items), ("users", users)
+    tables = {side: TABLES[side].load(source) for side, source in given if source is not None}
+    _check(cls, init, init_settings, callbacks, tables)
     recipe = named_recipe(cls, recipe)
+    settings |= {f"{table.kind}_table": table.name for table in tables.values() if features}
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
+    config: Any = model.config
+    compared = features == "auto" and _can_compare(tables, split, config)
     reporter = make_progress(progress)
     how: dict[str, Any] = {"progress": reporter}
     try:
         if cls.takes_initial_vectors:
-            config: Any = model.config
             vectors = {"cache": False, "dim": config.dim, "seed": seed, **(init_settings or {})}
             how["init"] = initial_embeddings(init, split.train, progress=reporter, **vectors)
             how |= {"device": device, "checkpoint": checkpoint, "resume": resume}
-            if checkpoint and not resume and (Path(checkpoint) / training.FILE_NAME).is_file():
-                lost = f"{checkpoint} holds a checkpoint, which this run replaces: "
-                text = f"{lost}--resume (resume=True in Python) would go on from it"
-                warnings.warn(text, LeporidWarning, stacklevel=2)
-            how["callbacks"] = callbacks
+            how |= {"callbacks": callbacks, "tables": tables}
+            _warn_of_replacing(checkpoint, resume)
         model.fit(split, seed=seed, **how)
+        model = _better(model, split, seed, how) if compared else model
         if not final:
             return model
         if cls.takes_initial_vectors:
             # Vectors from elsewhere are used as they are, all others are computed again.
-            how["init"] = None if model.fitting.init else how["init"]
+            how |= {"init": None if model.fitting.init else how["init"], "callbacks": ()}
             how["checkpoint"] = None if checkpoint is None else Path(checkpoint) / "final"
-            how["callbacks"] = ()
         deployed = model.refit(split, **how)
         deployed.validated = model
         return deployed
@@ -130,7 +136,36 @@ def train(
             reporter.close()
 
 
-def _check(cls: Any, init: Any, init_settings: Any, callbacks: Sequence[Callback]) -> None:
+def _warn_of_replacing(checkpoint: str | Path | None, resume: bool) -> None:
+    if checkpoint and not resume and (Path(checkpoint) / training.FILE_NAME).is_file():
+        lost = f"{checkpoint} holds a checkpoint, which this run replaces: "
+        text = f"{lost}--resume (resume=True in Python) would go on from it"
+        warnings.warn(text, LeporidWarning, stacklevel=3)
+
+
+def _can_compare(tables: Mapping[str, Any], split: Split, config: Any) -> bool:
+    """Whether there are tables; then there must be a validation to compare by."""
+    if tables and not (len(split.valid) and config.eval_every):
+        raise ConfigError('features="auto" needs a validation: say features=True or False')
+    return bool(tables)
+
+
+def _better(model: Any, split: Split, seed: int, how: dict[str, Any]) -> Recommender:
+    """The model, or one without its tables where that is as good on validation; says both."""
+    plain = type(model)(model.asked.replace(item_table="", user_table=""))
+    folder = how["checkpoint"] and Path(how["checkpoint"]) / "without features"
+    plain.fit(split, seed=seed, **{**how, "checkpoint": folder})
+    both = {"with": model.history.best_metric, "without": plain.history.best_metric}
+    kept: Any = model if both["with"] > both["without"] else plain
+    kept._summary["features"] = both
+    values = " and ".join(f"{value:.4f} {name} features" for name, value in both.items())
+    how["progress"].start(f"{model.config.metric} on validation: {values}")
+    return cast(Recommender, kept)
+
+
+def _check(
+    cls: Any, init: Any, init_settings: Any, callbacks: Sequence[Callback], tables: Any
+) -> None:
     """Refuse what a model has no use for."""
     if init_settings and not isinstance(init, str):
         raise ConfigError("init_settings are those of an initialiser: give its name as `init`")
@@ -138,6 +173,11 @@ def _check(cls: Any, init: Any, init_settings: Any, callbacks: Sequence[Callback
         return
     if (init not in (None, "none") and init is not DEFAULT_INIT) or init_settings:
         raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+    if tables:
+        unused = " and ".join(f"`{side}`" for side in tables)
+        raise ConfigError(
+            f"{cls.name} has no embedding tables to add features to: leave {unused} out"
+        )
     if callbacks:
         raise ConfigError(f"{cls.name} has no training loop: leave `callbacks` out")
 
