@@ -15,7 +15,7 @@ from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import ConfigError
 from leporid.graph import top_k_neighbours
-from leporid.models.shared.lists import Indices, Scores
+from leporid.models.shared.lists import Indices
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.sparse import canonical, top_k_products
 from leporid.progress import ProgressLike
@@ -78,15 +78,12 @@ class ItemKNN(ItemWeights):
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         progress.start("itemknn", 1)
-        by_item = canonical(self._weighed(self._remember(split.train)).T)
+        by_item = canonical(self._votes(self._remember(split.train)).T)
         # Row j holds the neighbours of the target j, so the voting matrix is the transpose.
         self.weights = canonical(neighbour_weights(by_item, self.config).T)
         progress.advance(1)
 
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        return super()._score_profiles(self._weighed(profiles), users)
-
-    def _weighed(self, profiles: sparse.csr_array) -> sparse.csr_array:
+    def _votes(self, profiles: sparse.csr_array) -> sparse.csr_array:
         return weigh(profiles, self._if_fitted(self._rows), self.config.weighting)
 
 

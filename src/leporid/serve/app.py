@@ -25,7 +25,8 @@ from leporid.serve import schemas as s
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
 from leporid.serve.middleware import Guard, LogRateLimit, RequestLog, client_of
-from leporid.serve.service import RequestError, Service
+from leporid.serve.schemas import RequestError
+from leporid.serve.service import Service
 from leporid.serve.store import StoreError, open_store
 
 _LOG = logging.getLogger(__name__)

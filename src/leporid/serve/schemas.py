@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from leporid._deprecated import renamed_keys
 from leporid.config import Config, setting
+from leporid.errors import LeporidError
 
 ID_LENGTH = 256
 """Characters of an id."""
@@ -80,6 +81,10 @@ class ServeLimits(Config):
         return super().from_dict(renamed_keys(values, {"people": "users"}))
 
 
+class RequestError(LeporidError):
+    """The request is readable, but asks for too much or for nothing."""
+
+
 class _In(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -108,7 +113,10 @@ class RecommendRequest(_In):
     exclude_seen_by_other: StrictBool = Field(
         False, description="Leave out what the other served run knows of a user, too."
     )
-    explain: StrictBool = Field(False, description="Name the items of the history nearest to it.")
+    explain: StrictBool = Field(False, description="Name the items of the history that say why.")
+    rules: dict[str, Any] | None = Field(
+        None, description="only, exclude, max_per, diversity, boost, slots: as in leporid.Rules."
+    )
     run: RunName = Field("main", description="Which of the two served runs.")
 
 
@@ -138,11 +146,12 @@ class Item(BaseModel):
 
 
 class Reason(BaseModel):
-    """An item of the history joined to the recommended one on the item graph."""
+    """An item of the history that speaks for the recommended one."""
 
     id: int | str
     title: str
-    similarity: float = Field(description="Jaccard similarity of the two sets of users.")
+    similarity: float | None = Field(None, description="Jaccard similarity of their users.")
+    contribution: float | None = Field(None, description="Its part of the model's score.")
 
 
 class Recommendation(Item):
@@ -162,6 +171,7 @@ class Result(BaseModel):
         description="Items of the history that the model does not know."
     )
     items: list[Recommendation]
+    reasons: str | None = Field(None, description="What `because` holds; null without `explain`.")
 
 
 class RunInfo(BaseModel):

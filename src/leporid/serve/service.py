@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 
 from leporid.data import Sequences
 from leporid.errors import DataError, LeporidError, UnknownIdError
-from leporid.evaluation import masked_top_k
+from leporid.evaluation import BoundRules, masked_top_k
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.batching import Batcher, Budget
 from leporid.serve.loaded_run import LoadedRun, load_run, to_json
 from leporid.serve.middleware import Metrics
+from leporid.serve.rules import bind_rules
+from leporid.serve.schemas import RequestError
 from leporid.serve.store import Event, EventStore
 from leporid.threads import torch_threads
 
@@ -31,10 +34,6 @@ _LARGE, _PAUSE_SECONDS = 2000, 0.01
 _NO_ITEMS = np.empty(0, np.int32)
 Result = dict[str, Any]
 """An entry of `results` in the answer of POST /recommend."""
-
-
-class RequestError(LeporidError):
-    """The request is readable, but asks for too much or for nothing."""
 
 
 @dataclass(eq=False)
@@ -54,6 +53,7 @@ class UserQuery:
     excluded: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
     candidates: NDArray[np.int32] | None = None
     exclude_seen: bool = True
+    rules: BoundRules | None = None
     explain: bool = False
     length: int = 0
     """Items of the history, without those that only the store knows."""
@@ -68,7 +68,8 @@ class UserQuery:
         listed = len(given) + len(self.excluded)
         listed += 0 if self.candidates is None else len(self.candidates)
         reasons = 3 * self.n + self.length if self.explain else 0
-        return 20 + self.n + reasons + listed // 20
+        ruled = 0 if self.rules is None else self.rules.work(self.n) // 4000
+        return 20 + self.n + reasons + listed // 20 + ruled
 
     @property
     def folds_in(self) -> bool:
@@ -105,14 +106,12 @@ class UserQuery:
         pairs = zip(chosen.tolist(), scores[: len(chosen)].tolist(), strict=True)
         best = [{**run.item(index), "score": score, "because": None} for index, score in pairs]
         if self.explain:
-            reasons = run.neighbours.reasons_for(chosen, self.history)
-            for item, because in zip(best, reasons, strict=True):
-                item["because"] = [
-                    {"id": run.ids[i], "title": run.shown[i].title, "similarity": similarity}
-                    for i, similarity in because
-                ]
+            known = None if folded_in else self.known
+            for item, because in zip(best, run.because(chosen, self.history, known), strict=True):
+                item["because"] = because
         asked = self.asked if self.known is None else run.model.users.external(self.known)
         about = {"user": asked, "folded_in": folded_in, "new_events": self.n_events}
+        about["reasons"] = run.model.reason_kind if self.explain else None
         return {**about, "unknown": self.unknown, "items": best}
 
 
@@ -202,8 +201,9 @@ class Service:
         run = self.run(request.run)
         self._bound_request(request)
         names = run.model.items
+        rules = await bind_rules(request.rules, run, request.n, partial(self._charge, client))
         shared: dict[str, Any] = {
-            **{"n": request.n, "explain": request.explain},
+            **{"n": request.n, "explain": request.explain, "rules": rules},
             "exclude_seen": run.model.hides(request.exclude_seen),
             "candidates": None if request.candidates is None else names.indices(request.candidates),
             "excluded": names.indices(request.exclude),
@@ -224,8 +224,7 @@ class Service:
             about = {"unknown": tuple(unknown), "length": len(history)}
             queries.append(UserQuery(run, history=known, **about, **shared))
         cost = sum(query.cost for query in queries)
-        self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
-        self.budget.charge(client, cost)
+        self._charge(client, cost)
         gone = None if hung_up is None else asyncio.ensure_future(hung_up())
         try:
             if gone is not None and cost > _LARGE:
@@ -235,6 +234,10 @@ class Service:
             if gone is not None:
                 gone.cancel()
         return b'{"run":%s,"results":[%s]}' % (to_json(run.label), b",".join(rows))
+
+    def _charge(self, client: str, cost: int) -> None:
+        self.bound("work (20 + n per user, more with explain or rules)", cost, self.limits.cost)
+        self.budget.charge(client, cost)
 
     def _bound_request(self, request: s.RecommendRequest) -> None:
         limits, asked = self.limits, len(request.users) + len(request.histories)
@@ -273,8 +276,9 @@ class Service:
             except UnknownIdError as error:
                 answers[query] = error
             else:
-                groups[query.run, query.folds_in, query.candidates is None].append(query)
-        for (run, folds_in, _), group in groups.items():
+                ruled = query.rules, query.rules and query.n  # the pool depends on n
+                groups[query.run, query.folds_in, query.candidates is None, *ruled].append(query)
+        for (run, folds_in, *_), group in groups.items():
             with torch_threads(run.threads):
                 try:
                     answers |= self._group(run, group, folds_in)
@@ -295,14 +299,15 @@ class Service:
         users = None if folds_in else np.asarray([query.known for query in queries], np.int32)
         longest, top = max(query.n for query in queries), None
         # A list of candidates may miss everything a first stage keeps.
-        if self.limits.two_stage and queries[0].candidates is None:
+        rules = queries[0].rules
+        if self.limits.two_stage and queries[0].candidates is None and rules is None:
             histories = Sequences.from_rows(recent) if folds_in else None
             kept = max(self.limits.two_stage, 2 * longest)
             top = run.model.retrieve(users, longest, kept, histories=histories, hidden=hidden)
         if top is None:
             model = run.model
             scores = model.score_histories(recent) if users is None else model.score(users)
-            top = masked_top_k(scores, longest, seen=hidden)
+            top = (rules.top_k if rules else masked_top_k)(scores, longest, seen=hidden)
         lists = zip(queries, top.items, top.scores, strict=True)
         return {query: query.result(items, found, folds_in) for query, items, found in lists}
 
