@@ -76,7 +76,7 @@ def main() -> None:
             "seconds: scoring and ranking all users, without the fit and the binding of rules",
             "difference, low, high: with the rule less without, 95% t interval over users",
             "diversity is on an SVD of the log: EASE has no item vectors",
-            "a film counts under each of its genres; the first of them is the first by the alphabet",
+            "a film counts under each of its genres; the first genre is the first by the alphabet",
             "short lists: share of users whose list has fewer than ten items",
         ),
     )

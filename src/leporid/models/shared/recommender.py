@@ -346,11 +346,7 @@ class Recommender(abc.ABC):
         return self._external(lists.padded([found], len(found)), True)
 
     def reasons(
-        self,
-        history: Sequences,
-        items: NDArray[Any],
-        n: int = 3,
-        near: ItemNeighbours | None = None,
+        self, history: Sequences, items: Indices, n: int = 3, near: ItemNeighbours | None = None
     ) -> list[list[tuple[int, float]]]:
         """`explain` of distinct items on indices; `near` saves the search for neighbours."""
         past = history.of(0)
