@@ -176,8 +176,7 @@ def evaluate(
     known = split.known(part).sequences()
     held_out, repeated = _items_to_find(replace(split, include_seen=not exclude_seen), part)
     users, n = np.unique(held_out.user), cuts[-1]
-    if rules is not None and isinstance(model, Recommendations | TopK):
-        raise ConfigError("lists are evaluated as given: rules need a model or its scores")
+    _refuse_lists(model, rules)
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
     elif isinstance(model, TopK):
@@ -196,16 +195,13 @@ def evaluate(
         reporter.close()
     train = split.train
     popularity = np.bincount(train.item, minlength=train.n_items).astype(np.int32)
-    # Each user's held-out items by the class of the item, of which there are three.
-    classes = held_out.user * np.int64(3) + popularity_class(popularity)[held_out.item]
-    relevant = np.bincount(classes, minlength=train.n_users * 3)
     cold = held_out.user[popularity[held_out.item] == 0]
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
         hits=_find_hits(top, users, held_out),
-        relevant=relevant.reshape(-1, 3).astype(np.int32)[users],
+        relevant=_by_class(held_out, popularity)[users],
         cold_relevant=np.bincount(cold, minlength=train.n_users)[users].astype(np.int32),
         activity=np.diff(train.sequences().indptr).astype(np.int32),
         popularity=popularity,
@@ -216,6 +212,18 @@ def evaluate(
         exclude_seen=exclude_seen,
         repeated=repeated,
     )
+
+
+def _refuse_lists(model: Any, rules: BoundRules | None) -> None:
+    if rules is not None and isinstance(model, Recommendations | TopK):
+        raise ConfigError("lists are evaluated as given: rules need a model or its scores")
+
+
+def _by_class(held_out: Interactions, popularity: NDArray[np.int32]) -> NDArray[np.int32]:
+    """int32[n_users, 3]: each user's held-out items by the class of the item."""
+    classes = held_out.user * np.int64(3) + popularity_class(popularity)[held_out.item]
+    counts = np.bincount(classes, minlength=held_out.n_users * 3)
+    return counts.reshape(-1, 3).astype(np.int32)
 
 
 def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
