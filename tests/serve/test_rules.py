@@ -112,10 +112,14 @@ def test_rules_are_paid_for(run_dir: Path, model: Recommender) -> None:
     refused = post(app, "/recommend", {**plain, "rules": {"diversity": 0.5}})
     assert refused.status_code == 422
     assert "work" in refused.json()["error"]
-    columns = {column: {"genre": "war"} for column in ("only", "exclude")}
+    columns: dict[str, Any] = {"only": {"genre": "drama"}, "exclude": {"genre": "comedy"}}
+    columns |= {"max_per": {"genre": 9}, "boost": {"recency": 1}}
     few = create_app(run_dir, limits=ServeLimits(cost=35))
     assert post(few, "/recommend", {"users": [1], "n": 10}).status_code == 200
-    assert post(few, "/recommend", {"users": [1], "rules": columns}).status_code == 422
+    assert post(app, "/recommend", {"users": [1], "rules": columns}).status_code == 200
+    refused = post(few, "/recommend", {"users": [1], "rules": columns})
+    assert refused.status_code == 422
+    assert "work" in refused.json()["error"]
 
 
 def test_a_run_without_a_table_says_so(split: leporid.Split, tmp_path: Path) -> None:
