@@ -13,6 +13,7 @@ from .data import random_split as random_split
 from .data import synthesize as synthesize
 from .data import temporal_split as temporal_split
 from .evaluation import MetricTable as MetricTable
+from .evaluation import Rules as Rules
 from .evaluation import evaluate as evaluate
 from .evaluation import probe as probe
 from .experiments import tune as tune

@@ -25,7 +25,7 @@ def canonical_hash(value: Any, length: int = 16) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-_BOUNDS = {
+BOUNDS = {
     "at_least": ("at least", operator.ge),
     "above": ("above", operator.gt),
     "at_most": ("at most", operator.le),
@@ -146,12 +146,12 @@ def _check_bounds(value: Any, bounds: Mapping[str, float], name: str) -> None:
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, bool) or not isinstance(number, int | float):
             continue
-        if not all(_BOUNDS[kind][1](number, limit) for kind, limit in bounds.items()):
+        if not all(BOUNDS[kind][1](number, limit) for kind, limit in bounds.items()):
             raise ConfigError(f"{name} must be {_range_words(bounds)}, not {value!r}")
 
 
 def _range_words(bounds: Mapping[str, float]) -> str:
-    return " and ".join(f"{_BOUNDS[kind][0]} {limit:g}" for kind, limit in bounds.items())
+    return " and ".join(f"{BOUNDS[kind][0]} {limit:g}" for kind, limit in bounds.items())
 
 
 def _type_words(hint: Any) -> str:
@@ -205,7 +205,8 @@ def checked(value: Any, hint: Any, where: str) -> Any:
         if len(inner) != len(value):
             raise ConfigError(f"{where} must have {len(inner)} entries, not {len(value)}")
         return tuple(checked(v, h, where) for v, h in zip(value, inner, strict=True))
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**300
+    if hint is float and whole:
         return float(value)
     target = origin or hint
     if hint is int and isinstance(value, bool):

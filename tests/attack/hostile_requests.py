@@ -145,6 +145,30 @@ async def surrogates(target: Target, until: float) -> None:
     writer.close()
 
 
+async def bad_rules(target: Target, until: float) -> None:
+    """Rules of the wrong form, and as much work as rules can ask for."""
+    wrong: list[Any] = [
+        {"only": {"x" * 200_000: 1}},
+        {"only": {f"genre {i}": "drama" for i in range(3000)}},
+        {"only": {"genre": [f"{i}" for i in range(60_000)]}},
+        {"boost": {"recency": 1e9}},
+        {"slots": {"9" * 4000: 1}},
+        {"diversity": [0.5]},
+        {"max_per": {"genre": 10**30}},
+    ]
+    sent = [request("/recommend", {"users": target.users[:1], "rules": r}) for r in wrong]
+    heavy = {"users": target.users[:73], "n": 200, "rules": {"diversity": 0.9}}
+    sent.append(request("/recommend", heavy))
+    for turn in range(1_000_000):
+        if time.perf_counter() >= until:
+            break
+        reader, writer = await target.connect(ATTACKER)
+        writer.write(sent[turn % len(sent)])
+        status = await read_status(reader)
+        assert status in (200, 422, 429), (status, sent[turn % len(sent)][:300])
+        writer.close()
+
+
 async def hang_up(target: Target, until: float) -> None:
     """Fifteen requests as expensive as they come, 18 KB in all; nobody waits for the answers."""
     costs = ((256, 200, True), (73, 200, True), (256, 200, False))
@@ -208,6 +232,7 @@ def main(run: Path, seconds: float = 8.0) -> None:
     attacks: list[tuple[str, Attack | None]] = [
         ("alone", None),
         ("beside bad rows", surrogates),
+        ("beside bad rules", bad_rules),
         ("beside clients that hang up", hang_up),
     ]
     for name, attack in attacks:

@@ -20,6 +20,7 @@ from leporid.serve import open_store
 from tests.attack.hostile_requests import (
     Outcome,
     Target,
+    bad_rules,
     besiege,
     dawdle,
     hang_up,
@@ -67,12 +68,13 @@ def test_honest_requests_succeed_beside_hostile_ones_and_half_requests_are_cut_o
         target = Target(address, model.users.ids.to_pylist(), model.items.ids.to_pylist())
 
         async def attack() -> tuple[list[Outcome], int]:
-            outcomes = [await besiege(target, kind, 1.0, 4) for kind in (surrogates, hang_up)]
+            kinds = (surrogates, bad_rules, hang_up)
+            outcomes = [await besiege(target, kind, 1.0, 4) for kind in kinds]
             return outcomes, await dawdle(target, 20, 60.0)
 
         outcomes, held = asyncio.run(attack())
         stop(process, address)
-    assert [outcome.failed for outcome in outcomes] == [0, 0], outcomes[0].statuses
+    assert [outcome.failed for outcome in outcomes] == [0, 0, 0], outcomes[0].statuses
     assert held == 0
     check_events(tmp_path / "events.db", outcomes)
     assert capfd.readouterr().err.count("Traceback") <= 1

@@ -178,3 +178,27 @@ def test_repeats_are_evaluated_where_known_items_may_come_back(tmp_path: Path) -
     assert (report["users"], report["repeated"]) == (9, 0)
     table = leporid.evaluate(model, split, exclude_seen=False, metrics=["HR"])
     assert report["metrics"] == table.mean()
+
+
+def test_each_rule_is_compared_with_the_lists_without(log: Path, tmp_path: Path) -> None:
+    split = leporid.temporal_split(leporid.load(log))
+    model = leporid.train("itemknn", split)
+    model.save(tmp_path / "model")
+    items, rules = tmp_path / "items.csv", tmp_path / "rules.json"
+    items.write_text("item_id,kind\n" + "".join(f"i{i:02d},{'ab'[i % 2]}\n" for i in range(20)))
+    rules.write_text('{"max_per": {"kind": 2}, "diversity": 0.5}')
+    asked = (tmp_path / "model", "--data", log, "--at", "2,5", "--rules", rules, "--items", items)
+    costs = json.loads(run(*asked, "--json"))["rules"]
+    assert {cost["name_a"] for cost in costs} == {"max_per", "diversity", "all"}
+    bound = leporid.Rules.read(rules).bind(model.catalogue(items))
+    both = leporid.evaluate(model, split, at=(2, 5), rules=bound).mean()
+    plain = leporid.evaluate(model, split, at=(2, 5)).mean()
+    [found] = [c for c in costs if c["name_a"] == "all" and c["metric"] == "NDCG@5"]
+    assert found["mean_a"] == pytest.approx(both["NDCG@5"])
+    assert found["difference"] == pytest.approx(both["NDCG@5"] - plain["NDCG@5"])
+    shown = run(*asked, "--metrics", "NDCG")
+    assert "lists with the rules and without" in " ".join(shown.split())
+    recs = tmp_path / "recs.csv"
+    recs.write_text("user,item\nu00,i00\n")
+    with pytest.raises(ConfigError, match="as given"):
+        run("--recommendations", recs, "--data", log, "--rules", rules)

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from leporid import initializers, models
+from leporid import Rules, initializers, models
 from leporid.cli.app import app
 from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError, UnknownNameError
@@ -97,6 +97,22 @@ def test_similar_items_and_reasons(run: Path, table: Path) -> None:
             app, ["recommend", str(run), *person, "-n", "1", "--explain", "--items", str(table)]
         )
         assert "because" in words.stdout
+        assert "own weights" in " ".join(words.stdout.split())
+
+
+def test_lists_follow_the_rules_of_a_file(run: Path, table: Path, tmp_path: Path) -> None:
+    model, file = EASE.load(run), tmp_path / "rules.toml"
+    file.write_text('max_per.genre = 1\n[exclude]\ngenre = "comedy"\n')
+    bound = Rules.read(file).bind(model.catalogue(table))
+    options = ("-n", 5, "--include-seen", "--rules", file, "--items", table)
+    [answer] = ask(run, "--user", "u03", *options)
+    items = model.recommend("u03", 5, exclude_seen=False, rules=bound)[0]
+    assert [entry["item"] for entry in answer["items"]] == [i for i in items if i is not None]
+    assert len(answer["items"]) == 1  # a drama, and every film about war is one too
+    ask(run, "--all", *options, "-o", tmp_path / "recs.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "recs.parquet").num_rows == 31
+    out = runner.invoke(app, ["recommend", str(run), "--user", "u03", "--rules", str(file)])
+    assert "--items" in str(out.exception)
 
 
 def test_an_id_is_printed_as_it_is_typed(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from leporid.initializers.svd import SVD
 from leporid.models import Recommender
 from leporid.models.ease import EASE
 from leporid.models.itemknn import ItemKNN
+from leporid.models.userknn import UserKNN
 from tests.test_contract import make_split
 
 
@@ -101,7 +102,10 @@ def test_similar_items_are_those_with_the_same_users(model: Recommender) -> None
         model.similar_items(44)
 
 
-def test_reasons_are_the_nearest_items_a_person_has(model: Recommender) -> None:
+def test_reasons_are_the_nearest_items_a_person_has(split: Split) -> None:
+    """Of a model without weights between items."""
+    model = UserKNN().fit(split)
+    assert model.reason_kind == "nearest by shared users"
     jaccard = _jaccard(model.known)
     own = model.known.sequences().of(5)
     for item in range(model.known.n_items):

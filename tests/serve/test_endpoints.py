@@ -64,9 +64,16 @@ def test_excluded_items_candidates_and_seen_items(app: Any, model: Recommender) 
     assert ids(seen["results"][0]) == model.recommend(user, n=9, exclude_seen=False)[0].tolist()
 
 
-def test_a_reason_is_a_neighbour_on_the_item_graph(app: Any, model: Recommender) -> None:
-    history = history_of(model.known, 3)[:5]
-    answer = post(app, "/recommend", {"histories": [history], "n": 5, "explain": True}).json()
+def test_a_reason_is_a_neighbour_on_the_item_graph(run_dir: Path) -> None:
+    """Of a model without weights of its own."""
+    app, model = (
+        create_app(run_dir.parent / "toppop"),
+        Recommender.load(run_dir.parent / "toppop" / "model"),
+    )
+    user = model.users.external(3)
+    history = history_of(model.known, 3)
+    answer = post(app, "/recommend", {"users": [user], "n": 5, "explain": True}).json()
+    assert answer["results"][0]["reasons"] == "nearest by shared users"
     rows = model.known.csr().T.tocsr()
     told = 0
     for item in answer["results"][0]["items"]:

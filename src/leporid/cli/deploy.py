@@ -35,6 +35,7 @@ class FilterOptions:
     only: Annotated[list[str] | None, "Only these: ID,ID or COLUMN=VALUE,VALUE of --items."] = None
     exclude: Annotated[list[str] | None, "Not these items; as --only."] = None
     include_seen: Annotated[bool | None, "Also items the user already has [as trained]."] = None
+    rules: Annotated[Path | None, "Rules for the lists, .toml or .json, on --items."] = None
 
     def settings(self, model: Recommender, items: Path | None) -> dict[str, Any]:
         """Keywords of the library's functions."""
@@ -45,7 +46,12 @@ class FilterOptions:
         hidden = [_item_ids(model, text, "--exclude", items) for text in self.exclude or []]
         exclude = [item for ids in hidden for item in ids] or None
         exclude_seen = None if self.include_seen is None else not self.include_seen
-        return {"only": only, "exclude": exclude, "exclude_seen": exclude_seen}
+        chosen: dict[str, Any] = {"only": only, "exclude": exclude, "exclude_seen": exclude_seen}
+        if self.rules is not None:
+            from leporid.evaluation import Rules
+
+            chosen["rules"] = Rules.read(self.rules).bind(model.catalogue(items))
+        return chosen
 
 
 def recommend(
@@ -58,7 +64,7 @@ def recommend(
     user_column: Annotated[str | None, "Column of --users; else found by name."] = None,
     similar: Annotated[str | None, "The items most like this item instead."] = None,
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10,
-    explain: Annotated[bool, "Add the items of the history that are nearest to each."] = False,
+    explain: Annotated[bool, "Add the items of the history that say why."] = False,
     items: Annotated[Path | None, "File with item ids and titles, to show them."] = None,
     output: Annotated[Path | None, "File to write: .parquet, .csv or .jsonl."] = None,
     json_output: Json = False,
@@ -106,8 +112,9 @@ def recommend(
             # Unknown items of a history were counted when it was ranked.
             for entry in entries if explain else ():
                 reasons = model.explain(query, entry["item"])
-                entry["because"] = _entries(reasons, "similarity", titles)
-        lists.append({kind: name, "items": entries})
+                entry["because"] = _entries(reasons, model.reason_value, titles)
+        about = {"reasons": model.reason_kind} if explain else {}
+        lists.append({kind: name, "items": entries, **about})
     _print_lists(lists, kind, json_output)
 
 
@@ -128,8 +135,11 @@ def _print_lists(lists: list[dict[str, Any]], kind: str, json_output: bool) -> N
         title = f"{kind} {entry[kind]}"
         rows = [{"rank": str(rank), **row} for rank, row in enumerate(entry["items"], 1)]
         for row in (row for row in rows if "because" in row):
-            words = (f"{e.get('title', e['item'])} ({e['similarity']:.2f})" for e in row["because"])
-            row["because"] = ", ".join(words)
+            words = (
+                f"{e.get('title', e['item'])} ({e.get('similarity', e.get('contribution')):.2f})"
+                for e in row.pop("because")
+            )
+            row[f"because ({entry['reasons']})"] = ", ".join(words)
         parts.append((title, rows) if rows else f"{title}: no item")
     show(json_output, lists, *parts)
 
@@ -157,7 +167,8 @@ def _titles(model: Recommender, path: Path | None, filters: FilterOptions) -> di
     try:
         named = titles_of(model.items, path)
     except DataError:
-        if any("=" in text for text in [*(filters.only or []), *(filters.exclude or [])]):
+        texts = [*(filters.only or []), *(filters.exclude or [])]
+        if filters.rules or any("=" in text for text in texts):
             return None  # a table that is there for its other columns needs no titles
         raise
     ids = map(str, model.items.ids.to_pylist())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument
@@ -21,6 +21,9 @@ from leporid.cli.options import (
     show,
 )
 from leporid.errors import ConfigError, LeporidWarning
+
+if TYPE_CHECKING:
+    from leporid.evaluation import Comparison
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,8 @@ def evaluate(
     metrics: Annotated[str | None, "Only these, for example HR,F1,NDCG [all]."] = None,
     stratum: Annotated[list[str] | None, "Also over this group [tail-users, cold-users]."] = None,
     export: Annotated[Path | None, "Write one row per user to this .csv or .parquet file."] = None,
+    rules: Annotated[Path | None, "Rules, .toml or .json: what each costs, and all."] = None,
+    items: Annotated[Path | None, "Table with the columns that the rules name."] = None,
     json_output: Json = False,
 ) -> None:
     """Rank all items for every user and report HR, F1, NDCG and more, with 95% intervals.
@@ -219,15 +224,11 @@ def evaluate(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeporidWarning)
         split = log.split(data, quiet=json_output)
-        table = evaluate_model(
-            ranked,
-            split,
-            at=cuts,
-            part=part,  # type: ignore[arg-type]
-            progress=not json_output,
-            metrics=parse_list(metrics or "") or None,
-            exclude_seen=not split.include_seen,
-        )
+        how: dict[str, Any] = {"at": cuts, "part": part, "progress": not json_output}
+        how |= {"metrics": parse_list(metrics or "") or None}
+        how["exclude_seen"] = not split.include_seen
+        table = evaluate_model(ranked, split, **how)
+        costs = [] if rules is None else _costs_of_rules(rules, items, ranked, split, table, how)
     notes = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]
     for note in notes:
         typer.echo(f"warning: {note}", err=True)
@@ -240,6 +241,7 @@ def evaluate(
     report = {"users": len(table), **{name: getattr(table, name) for name in about}}
     bounds = {name: [of.low, of.high] for name, of in intervals.items()}
     report |= {"metrics": means, "intervals": bounds, "strata": strata, "warnings": notes}
+    report |= {"rules": [cost.to_dict() for cost in costs]} if rules else {}
     rows = []
     for name, value in means.items():
         of = intervals.get(name)
@@ -253,5 +255,33 @@ def evaluate(
     if table.repeated:
         why = "they are in the history of their users (--include-seen)"
         said.append(f"{table.repeated:,} {part} items are not evaluated: {why}")
-    said += [] if export is None else [f"wrote {export}"]
-    show(json_output, report, (f"{part}, {table.protocol}", rows), *said)
+    written = [] if export is None else [f"wrote {export}"]
+    tables = (f"{part}, {table.protocol}", rows), *_cost_table(costs, f"@{cuts[-1]}")
+    show(json_output, report, *tables, *said, *written)
+
+
+def _costs_of_rules(
+    path: Path, items: Path | None, model: Any, split: Any, plain: Any, how: dict[str, Any]
+) -> list[Comparison]:
+    """Lists with each kind of rule alone, and with all, against those without."""
+    from leporid.evaluation import Recommendations, Rules, compare_all, evaluate
+
+    if isinstance(model, Recommendations):
+        raise ConfigError("lists are evaluated as given: --rules needs the folder of a model")
+    rules, catalogue = Rules.read(path), model.catalogue(items)
+    kinds = rules.alone() | {"all": rules} if len(rules.alone()) > 1 else rules.alone()
+    sides = {
+        name: evaluate(model, split, **how, rules=kind.bind(catalogue))
+        for name, kind in kinds.items()
+    }
+    return compare_all({"none": plain, **sides}, [*plain.intervals()], against="none")
+
+
+def _cost_table(costs: list[Comparison], at: str) -> list[tuple[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for cost in (cost for cost in costs if cost.metric.endswith(at)):
+        row: dict[str, Any] = {"rules": cost.name_a, "metric": cost.metric}
+        row |= {"with": cost.mean_a, "without": cost.mean_b}
+        row |= {"difference": f"{cost.difference:+.4f} ({cost.percent:+.1f}%)"}
+        rows.append(row | {"95% interval": f"{cost.low:+.4f} .. {cost.high:+.4f}"})
+    return [("lists with the rules and without", rows)] if rows else []

@@ -2,12 +2,14 @@
 
 A model, a function, an array of scores or lists from a file go in; no model is imported here.
 
+catalogue        `Catalogue`: what rules read of items: columns, first times, vectors
 comparison       `Comparison`: is one result better than another? t intervals, seeds, Holm
 evaluator        `evaluate`: one full ranking of every candidate; `Recommendations` from elsewhere
 metric_table     `MetricTable`: one row per user, from which means, strata and exports derive
 metrics          The metrics, one pure function each; groups of users and items (strata)
 probe            `probe`: how well vectors alone predict held-out items
 ranking          `TopK`: the best n items per row of scores, masked; users to score at once
+rules            `Rules` for lists: filters, caps, diversity, boosts, slots; `BoundRules` ranks
 """
 
 import lazy_loader

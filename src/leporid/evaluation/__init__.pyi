@@ -1,3 +1,4 @@
+from .catalogue import Catalogue as Catalogue
 from .comparison import Comparison as Comparison
 from .comparison import Side as Side
 from .comparison import compare as compare
@@ -21,3 +22,5 @@ from .ranking import TopK as TopK
 from .ranking import chunk_rows as chunk_rows
 from .ranking import masked_top_k as masked_top_k
 from .ranking import masked_top_k_torch as masked_top_k_torch
+from .rules import BoundRules as BoundRules
+from .rules import Rules as Rules

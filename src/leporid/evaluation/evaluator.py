@@ -29,6 +29,7 @@ from leporid.evaluation.ranking import (
     masked_top_k,
     masked_top_k_torch,
 )
+from leporid.evaluation.rules import BoundRules
 from leporid.progress import ProgressLike, make_progress
 
 Users = NDArray[np.int32]
@@ -141,6 +142,7 @@ def evaluate(
     progress: bool | ProgressLike | None = None,
     metrics: Sequence[str] | None = None,
     exclude_seen: bool | None = None,
+    rules: BoundRules | None = None,
 ) -> MetricTable:
     """Rank every candidate for every user with items in `part`, and compare.
 
@@ -163,6 +165,7 @@ def evaluate(
     metrics : names without cut-off ('HR', 'F1'), all by default
     exclude_seen : False makes every item a candidate, and lets all held-out items count; None does
         so where the split (`Split.include_seen`) or the model was made for it
+    rules : what the lists must and should contain, `Rules.bind(model.catalogue(items))`
     """
     expect(split, Split, "evaluate(model, split)")
     if part not in ("valid", "test"):
@@ -173,34 +176,32 @@ def evaluate(
     known, hidden = split.known(part).sequences(), split.known(part).hidden(not exclude_seen)
     held_out, repeated = _items_to_find(split, part, not exclude_seen)
     users, n = np.unique(held_out.user), cuts[-1]
+    _refuse_lists(model, rules)
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
     elif isinstance(model, TopK):
         top = _given_lists(model, split, users, n)
     else:
         _refuse_known(model, split.part(part).goals, part)
-        scorer, n_items = _scorer(model, split, known), split.n_items
-        reporter, step = make_progress(progress), chunk_rows(n_items, batch_size)
+        scorer = _scorer(model, split, known)
+        reporter, step = make_progress(progress), chunk_rows(split.n_items, batch_size)
         reporter.start("evaluate", total=len(users))
         top = np.empty((len(users), n), dtype=np.int32)
         for start in range(0, len(users), step):
             chunk = users[start : start + step]
-            about = n_items, n, hidden.take(chunk), split.users
+            about = split, n, hidden.take(chunk), rules
             top[start : start + step] = _ranked(scorer(chunk), chunk, *about)
             reporter.advance(len(chunk))
         reporter.close()
     train = split.train
     popularity = np.bincount(train.item, minlength=train.n_items).astype(np.int32)
-    # Each user's held-out items by the class of the item, of which there are three.
-    classes = held_out.user * np.int64(3) + popularity_class(popularity)[held_out.item]
-    relevant = np.bincount(classes, minlength=train.n_users * 3)
     cold = held_out.user[popularity[held_out.item] == 0]
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
         hits=_find_hits(top, users, held_out),
-        relevant=relevant.reshape(-1, 3).astype(np.int32)[users],
+        relevant=_by_class(held_out, popularity)[users],
         cold_relevant=np.bincount(cold, minlength=train.n_users)[users].astype(np.int32),
         activity=np.diff(train.sequences().indptr).astype(np.int32),
         popularity=popularity,
@@ -211,6 +212,18 @@ def evaluate(
         exclude_seen=exclude_seen,
         repeated=repeated,
     )
+
+
+def _refuse_lists(model: Any, rules: BoundRules | None) -> None:
+    if rules is not None and isinstance(model, Recommendations | TopK):
+        raise ConfigError("lists are evaluated as given: rules need a model or its scores")
+
+
+def _by_class(held_out: Interactions, popularity: NDArray[np.int32]) -> NDArray[np.int32]:
+    """int32[n_users, 3]: each user's held-out items by the class of the item."""
+    classes = held_out.user * np.int64(3) + popularity_class(popularity)[held_out.item]
+    counts = np.bincount(classes, minlength=held_out.n_users * 3)
+    return counts.reshape(-1, 3).astype(np.int32)
 
 
 def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -242,19 +255,28 @@ def _items_to_find(split: Split, part: Part, include_seen: bool) -> tuple[Intera
 
 
 def _ranked(
-    scores: Any, users: Users, n_items: int, n: int, seen: Sequences, ids: IdMap
+    scores: Any,
+    users: Users,
+    split: Split,
+    n: int,
+    seen: Sequences,
+    rules: BoundRules | None,
 ) -> NDArray[np.int32]:
     """int32[m, n]: the best items for some users, from their scores."""
-    if tuple(scores.shape) != (len(users), n_items):
+    if tuple(scores.shape) != (len(users), split.n_items):
         raise DataError(
             f"the model gave scores of shape {tuple(scores.shape)} for {len(users)} users and "
-            f"{n_items} items: it must give one row per user and one column per item"
+            f"{split.n_items} items: it must give one row per user and one column per item"
         )
-    top_k = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
+    top_k: Callable[..., TopK] = masked_top_k
+    if rules is not None:
+        scores, top_k = np.asarray(getattr(scores, "cpu", lambda: scores)()), rules.top_k
+    elif not isinstance(scores, np.ndarray):
+        top_k = masked_top_k_torch
     try:
         return top_k(scores, n, seen=seen).items
     except NanScoreError as error:
-        user = ids.external(int(users[error.row]))
+        user = split.users.external(int(users[error.row]))
         raise DataError(f"the model scored an item for user {user!r} as NaN") from error
 
 

@@ -16,7 +16,7 @@ from leporid.data import Interactions, Split, item_features
 from leporid.errors import ConfigError
 from leporid.graph import top_k_neighbours
 from leporid.initializers import nearest_by_content
-from leporid.models.shared.lists import Indices, Scores
+from leporid.models.shared.lists import Indices
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.sparse import canonical, top_k_products
 from leporid.progress import ProgressLike
@@ -89,7 +89,7 @@ class ItemKNN(ItemWeights):
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         progress.start("itemknn", 1)
-        by_item = canonical(self._weighed(self._remember(split.train)).T)
+        by_item = canonical(self._votes(self._remember(split.train)).T)
         neighbours = neighbour_weights(by_item, self.config)
         if self.config.items:
             neighbours = self._with_content(neighbours, split.train)
@@ -108,10 +108,7 @@ class ItemKNN(ItemWeights):
         mixed.eliminate_zeros()
         return sparse.csr_array(mixed)
 
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        return super()._score_profiles(self._weighed(profiles), users)
-
-    def _weighed(self, profiles: sparse.csr_array) -> sparse.csr_array:
+    def _votes(self, profiles: sparse.csr_array) -> sparse.csr_array:
         return weigh(profiles, self._if_fitted(self._rows), self.config.weighting)
 
 

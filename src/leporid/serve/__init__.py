@@ -8,6 +8,7 @@ item_map    The map of all items: two coordinates each, colours and the names of
 live_results  `compare_live`: in which of two served runs did users have more hits?
 loaded_run  `LoadedRun`: everything the service knows of one run, loaded once and never changed
 middleware  What is counted of every request, and which are let in; metrics for Prometheus
+rules       The rules of a request, bound to a run
 schemas     Requests, answers and `ServeLimits`: how much one request may ask for
 server      `serve_forever`: one uvicorn process, which bounds and times its connections
 service     `Service`: the runs that are served, the ranking, what each endpoint does

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.cluster.vq import kmeans2
 
 from leporid.artifacts import cache_directory, read_arrays, write_arrays
-from leporid.data import Interactions, rarest_genres
+from leporid.data import rarest_genres
 from leporid.errors import DataError, LeporidError
-from leporid.initializers import truncated_svd
+from leporid.evaluation import Catalogue
 from leporid.models import read_trained
 from leporid.threads import one_thread_pool
 
@@ -40,18 +39,12 @@ NEIGHBOURS = "laid out so that items with similar vectors lie close together (t-
 PRINCIPAL = "laid out by the two principal components of its vector"
 
 
-def item_vectors(model_folder: Path, known: Interactions) -> NDArray[np.float32]:
-    """float32[n_items, d]: the item table of a trained model, or an SVD of the log without one."""
+def item_vectors(model_folder: Path, catalogue: Catalogue) -> NDArray[np.float32]:
+    """float32[n_items, d]: the item table of a trained model; the catalogue's without one."""
     try:
         return read_trained(model_folder).items.vectors
     except LeporidError:
-        # Models without embedding tables (neighbours, linear ones) get a map of the log.
-        matrix = known.csr()
-        popularity = np.maximum(np.asarray(matrix.sum(axis=0)).ravel(), 1)
-        scaled = matrix @ sparse.diags_array(1 / np.sqrt(popularity))
-        with one_thread_pool(1):  # many would fight with those that answer requests
-            _, value, items = truncated_svd(scaled, 32)
-        return (items * value).astype(np.float32)
+        return catalogue.vectors
 
 
 def item_map(

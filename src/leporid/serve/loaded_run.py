@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_object
-from leporid.data import ItemInfo, titles_of
+from leporid.data import ItemInfo, Sequences, titles_of
 from leporid.errors import DataError, UnknownIdError
+from leporid.evaluation import Catalogue
 from leporid.models import ItemNeighbours, Recommender, find_model, fit_sentence
 from leporid.progress import say
 from leporid.serve.item_map import item_map, item_vectors
@@ -51,6 +52,8 @@ class LoadedRun:
     """Their titles in this order, as they are compared with a search."""
     neighbours: ItemNeighbours
     """For similar items and for the reasons of a recommendation."""
+    catalogue: Catalogue
+    """What the rules of a request are bound to."""
     map: bytes
     """The answer of GET /map: 200,000 items are 20 MB, too much to make per request."""
     metrics: Mapping[str, float]
@@ -70,6 +73,19 @@ class LoadedRun:
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""
         return {"id": self.ids[index], **self.shown[index]._asdict()}
+
+    def because(
+        self, items: NDArray[np.int32], history: NDArray[np.int32], known: int | None
+    ) -> list[list[dict[str, Any]]]:
+        """The reasons for items, from a history or, as they were scored, from a user's own."""
+        past = Sequences.from_rows([history])
+        if known is not None:
+            past = self.model.known.sequences().take(np.asarray([known]))
+        value = self.model.reason_value
+        return [
+            [{"id": self.ids[i], "title": self.shown[i].title, value: number} for i, number in row]
+            for row in self.model.reasons(past, items, near=self.neighbours)
+        ]
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
         """Indices of stored item ids; items the model does not know are left out."""
@@ -145,7 +161,8 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
     say(f"reading the model in {folder}")
     model: Recommender = Recommender.load(folder, mapped=True)
-    information = _information([path, *([like.path] if like else [])], model, items)
+    items = items or _beside([path, *([like.path] if like else [])])
+    information, catalogue = _information(model, items), model.catalogue(items)
     record = read_object(path / "record.json") if (path / "record.json").is_file() else {}
     if like is not None and like.model.known.digest == model.known.digest:
         neighbours = like.neighbours
@@ -165,7 +182,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     popular = np.argsort(-popularity, kind="stable")
     spelled = [" ".join(title.casefold().split()) for title in titles]
     say(f"drawing the map of {len(model.items):,} items")
-    layout = item_map(item_vectors(folder, model.known), titles, genres)
+    layout = item_map(item_vectors(folder, catalogue), titles, genres)
     hosts = {"/".join(i.picture.split("/")[:3]) for i in information if i.picture[:4] == "http"}
     return LoadedRun(
         path=path,
@@ -177,6 +194,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         popular=popular,
         spelled=pa.array(spelled, pa.large_string()).take(pa.array(popular)),
         neighbours=neighbours,
+        catalogue=catalogue,
         map=to_json({"ids": ids, "titles": titles, **layout}),
         metrics=record.get("metrics", {}),
         threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
@@ -184,13 +202,17 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     )
 
 
-def _information(folders: Sequence[Path], model: Recommender, items: Any) -> list[ItemInfo]:
+def _beside(folders: Sequence[Path]) -> Path | None:
+    """The item table of a run."""
+    beside = (place / "items.parquet" for path in folders for place in (path, path.parent))
+    # A model's own folder has an items.parquet too: ids without titles.
+    return next(
+        (p for p in beside if p.is_file() and not p.with_name("model.json").is_file()), None
+    )
+
+
+def _information(model: Recommender, items: Any) -> list[ItemInfo]:
     """What is shown of every item of the model, in the order of its indices."""
-    if items is None:
-        beside = (place / "items.parquet" for path in folders for place in (path, path.parent))
-        # A model's own folder has an items.parquet too: ids without titles.
-        named_items = (p for p in beside if p.is_file() and not p.with_name("model.json").is_file())
-        items = next(named_items, None)
     if items is None:
         return [ItemInfo(str(key)) for key in model.items.ids.to_pylist()]
     return titles_of(model.items, items)

@@ -119,7 +119,10 @@ class RecommendRequest(_In):
     exclude_seen_by_other: StrictBool = Field(
         False, description="Leave out what the other served run knows of a user, too."
     )
-    explain: StrictBool = Field(False, description="Name the items of the history nearest to it.")
+    explain: StrictBool = Field(False, description="Name the items of the history that say why.")
+    rules: dict[str, Any] | None = Field(
+        None, description="only, exclude, max_per, diversity, boost, slots: as in leporid.Rules."
+    )
     run: RunName | None = Field(None, description="Which served run [main, or as --share divides].")
 
     def check(self, limits: ServeLimits) -> None:
@@ -164,11 +167,12 @@ class Item(BaseModel):
 
 
 class Reason(BaseModel):
-    """An item of the history joined to the recommended one on the item graph."""
+    """An item of the history that speaks for the recommended one."""
 
     id: int | str
     title: str
-    similarity: float = Field(description="Jaccard similarity of the two sets of users.")
+    similarity: float | None = Field(None, description="Jaccard similarity of their users.")
+    contribution: float | None = Field(None, description="Its part of the model's score.")
 
 
 class Recommendation(Item):
@@ -189,6 +193,7 @@ class Result(BaseModel):
         description="Items of the history that the model does not know."
     )
     items: list[Recommendation]
+    reasons: str | None = Field(None, description="What `because` holds; null without `explain`.")
 
 
 class RunInfo(BaseModel):

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 
 from leporid.data import Sequences
 from leporid.errors import DataError, LeporidError, UnknownIdError
-from leporid.evaluation import masked_top_k
+from leporid.evaluation import BoundRules, masked_top_k
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.ab_test import ABTest
 from leporid.serve.batching import Batcher, Budget
 from leporid.serve.loaded_run import LoadedRun, load_run, to_json
 from leporid.serve.middleware import Metrics
+from leporid.serve.rules import bind_rules
 from leporid.serve.store import Event, EventStore, Impression
 from leporid.threads import torch_threads
 
@@ -53,6 +55,7 @@ class UserQuery:
     excluded: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
     candidates: NDArray[np.int32] | None = None
     exclude_seen: bool = True
+    rules: BoundRules | None = None
     explain: bool = False
     length: int = 0
     """Items of the history, without those that only the store knows."""
@@ -71,7 +74,8 @@ class UserQuery:
         listed = len(given) + len(self.excluded)
         listed += 0 if self.candidates is None else len(self.candidates)
         reasons = 3 * self.n + self.length if self.explain else 0
-        return 20 + self.n + reasons + listed // 20
+        ruled = 0 if self.rules is None else self.rules.work(self.n) // 4000
+        return 20 + self.n + reasons + listed // 20 + ruled
 
     @property
     def folds_in(self) -> bool:
@@ -115,15 +119,13 @@ class UserQuery:
         if self.impression is not None:
             self.impression = self.impression._replace(items=tuple(str(i["id"]) for i in best))
         if self.explain:
-            reasons = run.neighbours.reasons_for(chosen, self.history)
-            for item, because in zip(best, reasons, strict=True):
-                item["because"] = [
-                    {"id": run.ids[i], "title": run.shown[i].title, "similarity": similarity}
-                    for i, similarity in because
-                ]
+            known = None if folded_in else self.known
+            for item, because in zip(best, run.because(chosen, self.history, known), strict=True):
+                item["because"] = because
         asked = self.asked if self.known is None else run.model.users.external(self.known)
         about: dict[str, Any] = {"user": asked, "run": self.name, "folded_in": folded_in}
         about |= {"new_events": self.n_events, "unknown": self.unknown, "items": best}
+        about["reasons"] = run.model.reason_kind if self.explain else None
         return to_json(about)
 
 
@@ -221,14 +223,14 @@ class Service:
         run = self.run(named)
         request.check(self.limits)
         names = run.model.items
-        shared = {named: self._shared(request, named)}
+        shared = {named: await self._shared(request, named, client)}
         queries = []
         for user in request.users:
             impression = self._impression(user, request)
             name: Any = named if impression is None else impression.run
             if name not in shared:
-                shared[name] = self._shared(request, name)
-            key, _, items = self.runs[name].find_user(user)
+                shared[name] = await self._shared(request, name, client)
+            key, _, items = shared[name]["run"].find_user(user)
             about: dict[str, Any] = {"asked": user, "user": key, "length": len(items)}
             about["impression"] = impression if writes else None
             queries.append(UserQuery(**about, **shared[name]))
@@ -241,8 +243,7 @@ class Service:
             about = {"unknown": tuple(unknown), "length": len(history)}
             queries.append(UserQuery(history=known, **about, **shared[named]))
         cost = sum(query.cost for query in queries)
-        s.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
-        self.budget.charge(client, cost)
+        self._charge(client, cost)
         gone = None if hung_up is None else asyncio.ensure_future(hung_up())
         try:
             if gone is not None and cost > _LARGE:
@@ -257,9 +258,16 @@ class Service:
         label = to_json(" and ".join(dict.fromkeys(query.run.label for query in queries)))
         return b'{"run":%s,"impressions":%d,"results":[%s]}' % (label, stored, b",".join(rows))
 
-    def _shared(self, request: s.RecommendRequest, name: s.RunName) -> dict[str, Any]:
+    def _charge(self, client: str, cost: int) -> None:
+        s.bound("work (20 + n per user, more with explain or rules)", cost, self.limits.cost)
+        self.budget.charge(client, cost)
+
+    async def _shared(
+        self, request: s.RecommendRequest, name: s.RunName, client: str
+    ) -> dict[str, Any]:
         """What the queries of a request to one run have in common."""
         run = self.runs[name]
+        rules = await bind_rules(request.rules, run, request.n, partial(self._charge, client))
 
         def indices(ids: Sequence[int | str]) -> NDArray[np.int32]:
             # The client did not ask for a test's other run: what that does not know is left out.
@@ -273,6 +281,7 @@ class Service:
             "exclude_seen": run.model.hides(request.exclude_seen),
             "candidates": None if request.candidates is None else indices(request.candidates),
             "excluded": indices(request.exclude),
+            "rules": rules,
         }
 
     def _impression(self, user: int | str, request: s.RecommendRequest) -> Impression | None:
@@ -302,8 +311,9 @@ class Service:
             except UnknownIdError as error:
                 answers[query] = error
             else:
-                groups[query.run, query.folds_in, query.candidates is None].append(query)
-        for (run, folds_in, _), group in groups.items():
+                ruled = query.rules, query.rules and query.n  # the pool depends on n
+                groups[query.run, query.folds_in, query.candidates is None, *ruled].append(query)
+        for (run, folds_in, *_), group in groups.items():
             with torch_threads(run.threads):
                 try:
                     answers |= self._group(run, group, folds_in)
@@ -322,14 +332,15 @@ class Service:
         users = None if folds_in else np.asarray([query.known for query in queries], np.int32)
         longest, top = max(query.n for query in queries), None
         # A list of candidates may miss everything a first stage keeps.
-        if self.limits.two_stage and queries[0].candidates is None:
+        rules = queries[0].rules
+        if self.limits.two_stage and queries[0].candidates is None and rules is None:
             histories = Sequences.from_rows(recent) if folds_in else None
             kept = max(self.limits.two_stage, 2 * longest)
             top = run.model.retrieve(users, longest, kept, histories=histories, hidden=hidden)
         if top is None:
             model = run.model
             scores = model.score_histories(recent) if users is None else model.score(users)
-            top = masked_top_k(scores, longest, seen=hidden)
+            top = (rules.top_k if rules else masked_top_k)(scores, longest, seen=hidden)
         lists = zip(queries, top.items, top.scores, strict=True)
         return {query: query.result(items, found, folds_in) for query, items, found in lists}
 

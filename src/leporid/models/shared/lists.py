@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -10,11 +11,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy import sparse
 
 from leporid.data import IdMap, Interactions, Sequences
 from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning, UnknownIdError
-from leporid.evaluation import TopK, chunk_rows, masked_top_k
+from leporid.evaluation import BoundRules, TopK, chunk_rows, masked_top_k
 from leporid.graph import top_k_neighbours
+from leporid.initializers import truncated_svd
+from leporid.threads import one_thread_pool
 
 Indices: TypeAlias = NDArray[np.int32]
 """int32[m]: users or items by their row in an `IdMap`."""
@@ -24,8 +28,8 @@ Ids: TypeAlias = Iterable[Any] | None
 """External ids, or one of them."""
 Lists: TypeAlias = tuple[NDArray[Any], NDArray[np.float32]]
 """Item ids and their scores, best first: [n] for one question, [m, n] for several."""
-Allowed: TypeAlias = NDArray[np.bool_] | None
-"""bool[n_items]: which items may be recommended; None where all may."""
+Allowed: TypeAlias = tuple[NDArray[np.bool_] | None, BoundRules | None] | None
+"""bool[n_items], which items may be recommended, and rules for the lists; None: all, and none."""
 
 
 class HistoryUnsupportedError(LeporidError, TypeError):
@@ -69,6 +73,17 @@ def user_indices(users: IdMap, asked: Any) -> Indices:
     return users.indices(asked)
 
 
+def check_indices(users: Any, n_users: int) -> Indices:
+    """User indices as int32; one that does not exist is an `UnknownIdError`."""
+    rows = np.atleast_1d(np.asarray(users))
+    if rows.size and not np.issubdtype(rows.dtype, np.integer):
+        raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
+    wrong = rows[(rows < 0) | (rows >= n_users)]
+    if len(wrong):
+        raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
+    return np.ascontiguousarray(rows, dtype=np.int32)
+
+
 def check_list(history: Any) -> None:
     """A history is an iterable of ids."""
     if isinstance(history, str | bytes) or not isinstance(history, Iterable):
@@ -100,15 +115,19 @@ def history_indices(items: IdMap, histories: Iterable[Any], model: str) -> list[
     return rows
 
 
-def allowed_items(items: IdMap, only: Ids, exclude: Ids) -> Allowed:
-    """Which items may be recommended."""
+def allowed_items(
+    items: IdMap, only: Ids, exclude: Ids, rules: BoundRules | None = None
+) -> Allowed:
+    """Which items may be recommended, and the rules."""
+    if rules is not None and (not isinstance(rules, BoundRules) or rules.items != items):
+        raise ConfigError("rules must be bound to this model: rules.bind(model.catalogue(items))")
     if only is None and exclude is None:
-        return None
+        return None if rules is None else (None, rules)
     allowed = np.full(len(items), only is None)
     for ids, may in ((only, True), (exclude, False)):
         if ids is not None:
             allowed[items.indices([ids] if is_id(ids) else ids)] = may
-    return allowed
+    return allowed, rules
 
 
 def rank(
@@ -122,11 +141,13 @@ def rank(
     """The best `n` items of `count` users, scored chunk by chunk."""
     check_n(n)
     step = chunk_rows(n_items)
+    mask, rules = allowed or (None, None)
+    top_k = masked_top_k if rules is None else rules.top_k
 
     def part(first: int) -> TopK:
         rows = np.arange(first, min(first + step, count))
         hidden = None if seen is None else seen.take(rows)
-        return masked_top_k(score(slice(first, first + step)), n, seen=hidden, allowed=allowed)
+        return top_k(score(slice(first, first + step)), n, seen=hidden, allowed=mask)
 
     return joined(map(part, range(0, count, step)), n)
 
@@ -166,6 +187,21 @@ def padded(pairs: list[list[tuple[int, float]]], n: int) -> TopK:
     return TopK(items, scores)
 
 
+def vectors_of(model: Any) -> Scores:
+    """float32[n_items, d] whose cosines say how alike items are: a model's own, or from its log.
+
+    Those of an SVD of the log follow how often two items share a user.
+    """
+    with contextlib.suppress(VectorsUnsupportedError):
+        return np.asarray(model.item_vectors(), np.float32)
+    matrix = model.known.csr()
+    popularity = np.maximum(np.asarray(matrix.sum(axis=0)).ravel(), 1)
+    scaled = matrix @ sparse.diags_array(1 / np.sqrt(popularity))
+    with one_thread_pool(1):  # many would fight with those that answer requests
+        _, value, items = truncated_svd(scaled, 32)
+    return (items * value).astype(np.float32)
+
+
 class ItemNeighbours:
     """The `k` items nearest to each item, or to `items`, by the Jaccard index of their users."""
 
@@ -187,14 +223,10 @@ class ItemNeighbours:
         pairs = zip(near[0].tolist(), weight[0].tolist(), strict=True)
         return [(index, value) for index, value in pairs if index >= 0][:n]
 
-    def reasons(self, item: int, history: NDArray[np.int32], n: int = 3) -> list[tuple[int, float]]:
-        """The `n` items of a history nearest to an item: one is on the other's list."""
-        return self.reasons_for(np.asarray([item]), history, n)[0]
-
     def reasons_for(
         self, items: NDArray[np.integer], history: NDArray[np.int32], n: int = 3
     ) -> list[list[tuple[int, float]]]:
-        """`reasons` of several distinct items at once, each list of neighbours read once."""
+        """Of distinct items, the `n` of a history nearest to each: one is on the other's list."""
         history = np.unique(history)
         # float32[items, history]: the weight of each joined pair, -1 where two are not joined
         joined = np.full((len(items), len(history)), -1, np.float32)

@@ -156,7 +156,27 @@ class ItemWeights(ProfileRecommender):
     weights: FittedArray[Any] = FittedArray(shape=("items", "items"), sparse=True)
     """float32[n_items, n_items]: W_ij, what item i of a profile says for item j."""
 
+    reason_kind, reason_value = "the model's own weights", "contribution"
+
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        votes = self._votes(profiles)
         if sparse.issparse(self.weights):
-            return rows_times(profiles, self.weights)
-        return np.asarray(profiles @ self.weights, dtype=np.float32)
+            return rows_times(votes, self.weights)
+        return np.asarray(votes @ self.weights, dtype=np.float32)
+
+    def _votes(self, profiles: sparse.csr_array) -> sparse.csr_array:
+        """float32[m, n_items]: P, as it is multiplied with W."""
+        return profiles
+
+    def reasons(
+        self, history: Sequences, items: Indices, n: int = 3, near: Any = None
+    ) -> list[list[tuple[int, float]]]:
+        """The items i of a profile with the largest P_i W_ij above 0: they sum to the score."""
+        votes = self._votes(self._profiles(history))
+        parts = self.weights[votes.indices][:, items] * votes.data[:, None]
+        shares = np.asarray(parts.todense() if sparse.issparse(parts) else parts)
+        best = np.argsort(-shares, axis=0, kind="stable")[:n]
+        return [
+            [(int(votes.indices[row]), float(shares[row, j])) for row in rows if shares[row, j] > 0]
+            for j, rows in enumerate(best.T)
+        ]

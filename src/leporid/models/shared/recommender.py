@@ -25,12 +25,11 @@ from leporid.errors import (
     DataError,
     LeporidWarning,
     NotFittedError,
-    UnknownIdError,
     UnknownNameError,
 )
-from leporid.evaluation import TopK, chunk_rows
+from leporid.evaluation import BoundRules, Catalogue, TopK, chunk_rows
 from leporid.models.shared import catalogue, lists, saved
-from leporid.models.shared.lists import Allowed, Ids, Indices, Lists, Scores
+from leporid.models.shared.lists import Allowed, Ids, Indices, ItemNeighbours, Lists, Scores
 from leporid.progress import ProgressLike, make_progress
 from leporid.space import SearchSpace
 
@@ -42,8 +41,9 @@ class Recommender(abc.ABC):
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
     not, and `exclude_seen` hides what a user has already; None does as the model was fitted
-    (`train(..., include_seen=True)`). What a user dislikes is hidden in any case. An unknown id is
-    an `UnknownIdError`; in a history it is left out and counted in a `LeporidWarning`.
+    (`train(..., include_seen=True)`). What a user dislikes is hidden in any case. `rules` are
+    `Rules.bind(model.catalogue(items))`. An unknown id is an `UnknownIdError`; in a history it is
+    left out and counted in a `LeporidWarning`.
     """
 
     name: ClassVar[str]
@@ -59,6 +59,9 @@ class Recommender(abc.ABC):
     """Whether `score` reads `history`; otherwise the scores rest on the training part alone."""
     search_space: ClassVar[SearchSpace] = {}
     """What `leporid.tune` may try, by setting."""
+    reason_kind: ClassVar[str] = "nearest by shared users"
+    """What the reasons of `explain` are; `reason_value` names their number."""
+    reason_value: ClassVar[str] = "similarity"
     recipes: ClassVar[dict[str, dict[str, Any]]] = {}
     """Named settings, chosen with `recipe=`."""
     general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {}
@@ -272,6 +275,7 @@ class Recommender(abc.ABC):
         *,
         only: Ids = None,
         exclude: Ids = None,
+        rules: BoundRules | None = None,
     ) -> Lists:
         """The best `n` items for known users, by external id.
 
@@ -279,7 +283,7 @@ class Recommender(abc.ABC):
         n items remain, None and -inf fill the row.
         """
         index = lists.user_indices(self.users, users)
-        allowed = lists.allowed_items(self.items, only, exclude)
+        allowed = lists.allowed_items(self.items, only, exclude, rules)
         return self._external(self._top_k(index, n, exclude_seen, allowed), lists.is_id(users))
 
     @renamed_arguments(candidates="only")
@@ -291,6 +295,7 @@ class Recommender(abc.ABC):
         *,
         only: Ids = None,
         exclude: Ids = None,
+        rules: BoundRules | None = None,
     ) -> Lists:
         """The best `n` items for new users, from lists of item ids in time order, or one list.
 
@@ -300,7 +305,7 @@ class Recommender(abc.ABC):
         single = len(histories) > 0 and lists.is_id(histories[0])
         asked = [histories] if single else histories
         rows = lists.history_indices(self.items, asked, self.name)
-        allowed = lists.allowed_items(self.items, only, exclude)
+        allowed = lists.allowed_items(self.items, only, exclude, rules)
         seen = Sequences.from_rows(rows) if self.hides(exclude_seen) else None
         shape = len(rows), n, self.known.n_items
         top = lists.rank(lambda part: self.score_histories(rows[part]), *shape, seen, allowed)
@@ -314,10 +319,12 @@ class Recommender(abc.ABC):
         *,
         only: Ids = None,
         exclude: Ids = None,
+        rules: BoundRules | None = None,
         progress: bool | ProgressLike | None = None,
     ) -> pa.Table:
         """The lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
-        parts = self._tables(users, n, exclude_seen, only, exclude, progress)
+        allowed = lists.allowed_items(self.items, only, exclude, rules)
+        parts = self._tables(users, n, exclude_seen, allowed, progress)
         return pa.concat_tables([lists.frame_schema(self.users, self.items).empty_table(), *parts])
 
     def similar_items(self, items: Any, n: int = 10) -> Lists:
@@ -329,26 +336,34 @@ class Recommender(abc.ABC):
         lists.check_n(n)
         single = lists.is_id(items)
         index = self.items.indices([items] if single else items)
-        near = lists.ItemNeighbours(self.known, n, index.tolist())
+        near = ItemNeighbours(self.known, n, index.tolist())
         found = [near.similar(int(item), n) for item in index]
         return self._external(lists.padded(found, n), single)
 
     def explain(self, user: Any, item: Any, n: int = 3) -> Lists:
-        """Why an item: at most `n` items of a user that share most users with it, nearest first.
+        """Why an item: at most `n` items of a user, the strongest reason first, by `reason_kind`.
 
-        `user` is an id, or a history as a list of item ids. The scores are Jaccard similarities:
-        what lies near what in the data, not how the model computed its score.
+        `user` is an id, or a history as a list of item ids.
         """
         lists.check_n(n)
         if lists.is_id(user):
-            history = self.known.sequences().of(self.users.index(user))
+            history = self.known.sequences().take(np.asarray([self.users.index(user)]))
         else:
-            [history] = lists.history_indices(self.items, [user], self.name)
-        index = self.items.index(item)
-        reasons = lists.ItemNeighbours(self.known, items=[index, *history]).reasons(
-            index, history, n
-        )
-        return self._external(lists.padded([reasons], len(reasons)), True)
+            history = Sequences.from_rows(lists.history_indices(self.items, [user], self.name))
+        [found] = self.reasons(history, np.asarray([self.items.index(item)], np.int32), n)
+        return self._external(lists.padded([found], len(found)), True)
+
+    def reasons(
+        self, history: Sequences, items: Indices, n: int = 3, near: ItemNeighbours | None = None
+    ) -> list[list[tuple[int, float]]]:
+        """`explain` of distinct items on indices; `near` saves the search for neighbours."""
+        past = history.of(0)
+        near = near or ItemNeighbours(self.known, items=[*items.tolist(), *past.tolist()])
+        return near.reasons_for(items, past, n)
+
+    def catalogue(self, items: Any = None) -> Catalogue:
+        """What rules are bound to: an item table, as `ItemTable.load` takes it, and vectors."""
+        return Catalogue(self.known, items, lambda: lists.vectors_of(self))
 
     def top_k(
         self, users: Indices, n: int, *, exclude_seen: bool | None = None, only: Ids = None,
@@ -368,13 +383,12 @@ class Recommender(abc.ABC):
         return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 
     def _tables(
-        self, users: Any, n: int, exclude_seen: bool | None, only: Ids, exclude: Ids, progress: Any
+        self, users: Any, n: int, exclude_seen: bool | None, allowed: Allowed, progress: Any
     ) -> Iterator[pa.Table]:
         """The table of `recommend_frame`, some users at a time."""
         lists.check_n(n)
         everyone = np.arange(len(self.users), dtype=np.int32)
         index = everyone if users is None else lists.user_indices(self.users, users)
-        allowed = lists.allowed_items(self.items, only, exclude)
         reporter, step = make_progress(progress), chunk_rows(self.known.n_items)
         reporter.start("recommending", len(index))
         for first in range(0, len(index), step):
@@ -385,14 +399,7 @@ class Recommender(abc.ABC):
         reporter.close()
 
     def _check_users(self, users: Any) -> Indices:
-        """User indices as int32; one that does not exist is an `UnknownIdError`."""
-        rows, n_users = np.atleast_1d(np.asarray(users)), self.train.n_users
-        if rows.size and not np.issubdtype(rows.dtype, np.integer):
-            raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
-        wrong = rows[(rows < 0) | (rows >= n_users)]
-        if len(wrong):
-            raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
-        return np.ascontiguousarray(rows, dtype=np.int32)
+        return lists.check_indices(users, self.train.n_users)
 
     def _external(self, top: TopK, single: bool) -> Lists:
         items = self.items.externals(top.items)

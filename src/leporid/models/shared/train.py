@@ -19,9 +19,10 @@ from leporid import training
 from leporid.artifacts import atomic_path
 from leporid.data import TABLES, Split, expect
 from leporid.errors import ConfigError, LeporidWarning
+from leporid.evaluation import BoundRules
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
-from leporid.models.shared.lists import Ids, frame_schema
+from leporid.models.shared.lists import Ids, allowed_items, frame_schema
 from leporid.models.shared.recommender import Recommender
 from leporid.progress import ProgressLike, make_progress
 
@@ -209,6 +210,7 @@ def write_recommendations(
     *,
     only: Ids = None,
     exclude: Ids = None,
+    rules: BoundRules | None = None,
     progress: bool | ProgressLike | None = None,
 ) -> int:
     """Write the rows of `model.recommend_frame` into `target`, in bounded memory; their number.
@@ -220,8 +222,9 @@ def write_recommendations(
         known = ", ".join(_FORMATS)
         raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
     schema = frame_schema(model.users, model.items)
+    allowed = allowed_items(model.items, only, exclude, rules)
     with atomic_path(target) as path, _FORMATS[target.suffix](path, schema) as file:
-        for table in model._tables(users, n, exclude_seen, only, exclude, progress):
+        for table in model._tables(users, n, exclude_seen, allowed, progress):
             rows += table.num_rows
             if target.suffix != ".jsonl":
                 file.write_table(table)

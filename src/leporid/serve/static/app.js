@@ -110,6 +110,7 @@ async function recommend() {
 }
 function reason(item) {
   if (!item.because.length) return "Shares few users with what is in the history.";
+  if (item.because[0].contribution) return `The model's own weights point here from ${listed(item.because.map((b) => b.title))}.`;
   const most = item.because[0].similarity;
   const often = most >= 0.25 ? "Very often" : most >= 0.1 ? "Often" : "Sometimes";
   return `${often} chosen by the same people as ${listed(item.because.map((b) => b.title))}.`;

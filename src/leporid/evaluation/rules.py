@@ -1,0 +1,294 @@
+"""`Rules`: what lists must and should contain, beside the model's scores.
+
+`Rules.bind` turns them into arrays once; `BoundRules.top_k` then ranks as `masked_top_k` does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.artifacts import read_object
+from leporid.config import BOUNDS, Config, read_toml, setting
+from leporid.data import IdMap, Sequences
+from leporid.errors import ConfigError, DataError, shortened
+from leporid.evaluation.catalogue import Catalogue, Floats
+from leporid.evaluation.ranking import TopK, masked_top_k
+from leporid.kernel import kernel
+
+_POOL, _POOL_PER_ITEM = 200, 10
+"""Lists of n items are chosen from the best max(200, 10 n) that are allowed."""
+_MOST, _LONGEST, _RANKS = 20, 200, 10_000
+"""Entries of a rule, since each is compared with every item; characters of a name; ranks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules(Config):
+    """Rules for lists. A condition is a value, a list of values, or a range.
+
+    Ranges are written as `{"at_least": 1990, "below": 2000}` (`at_least`, `above`, `at_most`,
+    `below`). A cell that lists several values ("Drama|War") has each of them. An item without a
+    value meets no condition.
+    """
+
+    only: dict[str, Any] = field(default_factory=dict)
+    """Column to condition: items must meet all of them."""
+    exclude: dict[str, Any] = field(default_factory=dict)
+    """Column to condition: items must meet none of them."""
+    max_per: dict[str, Any] = field(default_factory=dict)
+    """Column to the number of items with the same value that a list may have."""
+    diversity: float = setting(0.0, at_least=0, at_most=1)
+    """d of maximal marginal relevance: each next item has the largest (1 - d) r - d c, r its score
+    scaled to [0, 1] over the candidates, c its largest cosine to an item above it, at least 0."""
+    boost: dict[str, Any] = field(default_factory=dict)
+    """Column to factor: adds factor x standard deviation of the candidates' scores x the column,
+    standardised over all items (0 where missing). "recency" is the time of the first interaction
+    where the table has no such column."""
+    slots: dict[Any, Any] = field(default_factory=dict)
+    """Rank to the id of the item that is fixed there. Users who have the item do not get it."""
+
+    @classmethod
+    def read(cls, path: str | Path) -> Rules:
+        """From a .toml or .json file."""
+        if Path(path).suffix not in (".toml", ".json"):
+            raise ConfigError(f"{path}: rules are read from a .toml or a .json file")
+        return cls.from_dict((read_toml if Path(path).suffix == ".toml" else read_object)(path))
+
+    def validate(self) -> None:
+        """Check what is inside the tables; ranks, text in files, become numbers."""
+        for name, (is_sound, meant) in _ENTRIES.items():
+            own = getattr(self, name)
+            if len(own) > _MOST or any(len(str(key)) > _LONGEST for key in own):
+                raise ConfigError(f"{name} has more than {_MOST} entries, or too long a name")
+            for key, value in own.items():
+                if not is_sound(value):
+                    shown = shortened(value, 60)
+                    raise ConfigError(f"{name}.{key} must be {meant}, not {shown!r}")
+        slots = {int(r) if str(r).isdecimal() else 0: item for r, item in self.slots.items()}
+        if not all(1 <= rank <= _RANKS for rank in slots):
+            raise ConfigError(f"slots are ranks from 1 to {_RANKS}, not {list(self.slots)}")
+        if len(set(map(str, slots.values()))) < len(self.slots):
+            raise ConfigError("slots must have each rank and each item once")
+        object.__setattr__(self, "slots", slots)
+
+    def alone(self) -> dict[str, Rules]:
+        """Each kind of rule that there is, without the others."""
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {name: Rules(**{name: value}) for name, value in given.items() if value}
+
+    def bind(self, catalogue: Catalogue) -> BoundRules:
+        """The arrays of these rules for the items of a model: `rules.bind(model.catalogue(items))`.
+
+        A column that the table does not have is an `UnknownNameError`.
+        """
+        items = catalogue.known.items
+        allowed = self._allowed(catalogue) if self.only or self.exclude else None
+        slots = {rank: items.index(self.slots[rank]) for rank in sorted(self.slots)}
+        for rank, item in slots.items():
+            if allowed is not None and not allowed[item]:
+                raise ConfigError(f"slots.{rank} fixes an item that `only` or `exclude` rules out")
+        boost = np.zeros(len(items) if self.boost else 0)
+        for column, factor in self.boost.items():
+            boost += factor * _standardised(_numbers(catalogue, column, "boost"))
+        columns = {column: catalogue.labels(column) for column in self.max_per}
+        none = sparse.csr_array((len(items), 0), dtype=np.float32)
+        labels = sparse.hstack([none, *(c.of_items for c in columns.values())], "csr")
+        caps = [most for column, most in self.max_per.items() for _ in columns[column].names]
+        vectors = catalogue.vectors if self.diversity else np.zeros((0, 0), np.float32)
+        bounded = labels, np.asarray(caps, np.int32)
+        return BoundRules(self, items, allowed, boost, *bounded, vectors, slots)
+
+    def _allowed(self, catalogue: Catalogue) -> NDArray[np.bool_]:
+        allowed = np.ones(len(catalogue.known.items), np.bool_)
+        for column, condition in self.only.items():
+            allowed &= _meeting(catalogue, column, condition)
+        for column, condition in self.exclude.items():
+            allowed &= ~_meeting(catalogue, column, condition)
+        if not allowed.any():
+            raise DataError("no item is left: the rules exclude each other")
+        return allowed
+
+
+@dataclass(frozen=True, eq=False)
+class BoundRules:
+    """Rules as arrays over the items of one model."""
+
+    rules: Rules
+    items: IdMap
+    allowed: NDArray[np.bool_] | None
+    """bool[n_items]; None where all are allowed."""
+    boost: NDArray[np.float64]
+    """float64[n_items]: factors times standardised columns; empty without a boost."""
+    labels: sparse.csr_array
+    """float32[n_items, n_values]: the values that are capped."""
+    caps: NDArray[np.int32]
+    """int32[n_values]: how often each may occur in a list."""
+    vectors: Floats
+    """float32[n_items, d] of length 1; empty without diversity."""
+    slots: dict[int, int]
+    """Rank to item index, ascending."""
+
+    def work(self, n: int) -> int:
+        """Operations that a list of `n` items takes, roughly."""
+        return self._pool(n) * (20 + n * (4 + int(self.vectors.shape[1])))
+
+    def check_n(self, n: int) -> None:
+        """Refuse lists too short for a slot."""
+        if self.slots and max(self.slots) > n:
+            raise ConfigError(f"slots.{max(self.slots)} is beyond the list of {n} items: raise n")
+
+    def top_k(
+        self,
+        scores: Floats,
+        n: int,
+        *,
+        seen: Sequences | None = None,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> TopK:
+        """As `masked_top_k`, under the rules. The scores stay the model's, in the rules' order.
+
+        A list is shorter than n where the best max(200, 10 n) items have no more within `max_per`.
+        """
+        self.check_n(n)
+        scores = np.ascontiguousarray(scores, np.float32)
+        masks = [mask for mask in (self.allowed, allowed) if mask is not None]
+        mask = np.logical_and.reduce(masks) if masks else np.ones(len(self.items), np.bool_)
+        fixed = {rank: item for rank, item in self.slots.items() if mask[item]}
+        mask[list(fixed.values())] = False
+        ordered = not (len(self.boost) or len(self.caps) or self.rules.diversity)
+        pool = masked_top_k(scores, n if ordered else self._pool(n), seen=seen, allowed=mask)
+        top = pool if ordered else self._chosen(pool, n)
+        for rank, item in fixed.items():
+            _insert(top, rank, item, scores[:, item], seen)
+        return top
+
+    def _pool(self, n: int) -> int:
+        return max(n, min(len(self.items), max(_POOL, _POOL_PER_ITEM * n)))
+
+    def _chosen(self, pool: TopK, n: int) -> TopK:
+        """The `n` best of each pool, one after the other."""
+        value = np.ma.masked_array(pool.scores.astype(np.float64), pool.items < 0)
+        if len(self.boost):
+            value = value + value.std(axis=1, keepdims=True) * self.boost[pool.items]
+        value = value - value.min(axis=1, keepdims=True)
+        value = (value / np.maximum(value.max(axis=1, keepdims=True), 1e-30)).filled(0)
+        items = np.full((len(value), n), -1, np.int32)
+        lists = items, np.full(items.shape, -np.inf, np.float32)
+        labels = self.labels.indptr, self.labels.indices, self.caps
+        pools = pool.items, pool.scores
+        _choose(pools, value, labels, self.vectors, self.rules.diversity, lists)
+        return TopK(*lists)
+
+
+@kernel(parallel=True)
+def _choose(
+    pools: Any, value: Any, labels: Any, vectors: Floats, diversity: float, lists: Any
+) -> None:
+    """Fill the lists (items, scores) from the pools; value float64[m, p] is within [0, 1]."""
+    indptr, codes, caps = labels
+    for user in prange(len(value)):
+        pool, chosen = pools[0][user], lists[0][user]
+        used, near, closed = np.zeros(len(caps), np.int32), np.zeros(len(pool)), pool < 0
+        for rank in range(len(chosen)):
+            best, most = -1, -np.inf
+            for column in range(len(pool)):
+                if closed[column]:
+                    continue
+                for code in codes[indptr[pool[column]] : indptr[pool[column] + 1]]:
+                    closed[column] |= used[code] >= caps[code]
+                worth = (1 - diversity) * value[user, column] - diversity * near[column]
+                if not closed[column] and worth > most:
+                    best, most = column, worth
+            if best < 0:
+                break
+            item, closed[best] = pool[best], True
+            chosen[rank], lists[1][user, rank] = item, pools[1][user, best]
+            for code in codes[indptr[item] : indptr[item + 1]]:
+                used[code] += 1
+            for column in range(len(pool) if diversity > 0 else 0):
+                if not closed[column]:
+                    cosine = np.dot(vectors[item], vectors[pool[column]])
+                    near[column] = max(near[column], cosine)
+
+
+def _insert(top: TopK, rank: int, item: int, scores: Floats, seen: Sequences | None) -> None:
+    """Put an item at a rank of every list whose user may get it; a short list has no gap."""
+    may = np.isfinite(scores)
+    if seen is not None:
+        first, last = seen.indptr[[0, -1]]
+        owner = np.repeat(np.arange(len(seen)), np.diff(seen.indptr))
+        may[owner[seen.items[first:last] == item]] = False
+    at = np.minimum(rank - 1, (top.items >= 0).sum(axis=1))
+    for row in np.flatnonzero(may):
+        for values, new in ((top.items[row], item), (top.scores[row], scores[row])):
+            values[at[row] + 1 :] = values[at[row] : -1].copy()
+            values[at[row]] = new
+
+
+def _is_number(value: Any, most: float = 1e300) -> bool:
+    return isinstance(value, int | float) and abs(value) <= most
+
+
+def _is_condition(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        known = value.keys() <= BOUNDS.keys()
+        return len(value) > 0 and known and all(map(_is_number, value.values()))
+    values = _as_list(value)
+    return len(values) > 0 and all(isinstance(v, str) or _is_number(v) for v in values)
+
+
+_CONDITION = _is_condition, f"a value, a list, or numbers for {', '.join(BOUNDS)}"
+_ENTRIES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "only": _CONDITION,
+    "exclude": _CONDITION,
+    "max_per": (lambda v: type(v) is int and 1 <= v <= _RANKS, f"a whole number up to {_RANKS}"),
+    "boost": (lambda v: _is_number(v, 100), "a number within -100 .. 100"),
+    "slots": (lambda v: type(v) in (int, str), "the id of an item"),
+}
+"""What the values of each table must be."""
+
+
+def _as_list(condition: Any) -> list[Any]:
+    return list(condition) if isinstance(condition, list | tuple) else [condition]
+
+
+def _meeting(catalogue: Catalogue, column: str, condition: Any) -> NDArray[np.bool_]:
+    """bool[n_items]: the items that meet a condition."""
+    if isinstance(condition, Mapping):
+        numbers = _numbers(catalogue, column, "a range")
+        met = [BOUNDS[name][1](numbers, limit) for name, limit in condition.items()]
+        return np.asarray(np.logical_and.reduce(met))
+    values = _as_list(condition)
+    own = catalogue.numbers(column)
+    if own is not None and not any(isinstance(value, str) for value in values):
+        return np.isin(own, np.asarray(values, np.float64))
+    labels = catalogue.labels(column)
+    asked = [labels.names.get(str(value).casefold().strip(), -1) for value in values]
+    found = np.asarray(labels.of_items @ np.isin(np.arange(len(labels.names)), asked) > 0)
+    if not found.any():
+        known = ", ".join(list(labels.names)[:10])
+        raise DataError(f"no item has such a {column}: {values[0]!r}; there are {known or 'none'}")
+    return found
+
+
+def _numbers(catalogue: Catalogue, column: str, what: str) -> NDArray[np.float64]:
+    numbers = catalogue.numbers(column)
+    if numbers is None:
+        raise ConfigError(f"{what} needs numbers, but the column {column!r} holds text")
+    return numbers
+
+
+def _standardised(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean 0 and standard deviation 1 over the items that have a value; 0 for the others."""
+    there = numbers[~np.isnan(numbers)]
+    if len(there) == 0 or (deviation := there.std()) == 0:
+        return np.zeros(len(numbers))
+    return np.asarray(np.nan_to_num((numbers - there.mean()) / deviation))
