@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from leporid.cli.app import run
-from leporid.cli.options import Json, Seed, as_command, print_json, print_table
+from leporid.cli.options import Json, Seed, as_command, show
 from leporid.progress import make_progress
 
 
@@ -39,23 +39,20 @@ def demo(
         report = write_page(result, output / "report.html").resolve()
     finally:
         progress.close()
-    if json_output:
-        print_json({**asdict(result), "report": str(report)})
-        return
     tables: tuple[list[dict[str, Any]], ...]
     tables = ([], [], result.rows, result.picks, result.paper_rows)
+    parts: list[str | tuple[str, Any]] = []
     for (head, text), rows in zip(sentences(result).items(), tables, strict=True):
-        typer.echo(f"\n{head}\n{text}")
-        if rows:
-            print_table("", rows)
+        parts += [f"\n{head}\n{text}", ("", rows)]
     named = ("dlr2", "items.parquet", "paper-random", "paper-leporid")
     dlr2, items, *paper = (shlex.quote(str(output / name)) for name in named)
-    typer.echo(
+    parts.append(
         f"\n{headline(result)}\ntook {result.seconds:.0f} s\nreport: {report}\n\nnext:\n"
         f"  {program_name()} compare {' '.join(paper)}\n"
         f"  {program_name()} recommend {dlr2} --user {shlex.quote(result.user)} --items {items}\n"
         f"  {program_name()} serve {dlr2}"
     )
+    show(json_output, {**asdict(result), "report": str(report)}, *parts)
 
 
 def program_name() -> str:
