@@ -76,7 +76,7 @@ def run_lines(text: str, folder: Path, variables: dict[str, str]) -> None:
     for line in text.replace("\\\n", " ").splitlines():
         if line.startswith("leporid serve "):
             serve(line, folder, variables)
-        elif line.startswith(("leporid ", "$ leporid ")):
+        elif line.startswith(("leporid ", "$ leporid ", "printf ")):
             short = line.removeprefix("$ ").replace("--budget 10m", "--budget 10s")
             short = short.replace("--trials 20", "--trials 2")
             run(["bash", "-c", short], line, folder, variables)
@@ -103,7 +103,7 @@ def test_the_lines_run_in_order_in_a_clean_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["index.md", "train.md"])
+@pytest.mark.parametrize("page", ["index.md", "train.md", "shop.md"])
 def test_the_commands_of_a_page_run_in_order(page: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("optuna")

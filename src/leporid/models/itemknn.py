@@ -72,7 +72,7 @@ NEIGHBOUR_SPACE: SearchSpace = {
 class ItemKNNConfig(KNNConfig):
     """Settings of `ItemKNN`."""
 
-    items: str = ""
+    item_table: str = ""
     """An item table: the K nearest items by content (cosine of their features) count too."""
     content: float = setting(0.5, at_least=0, at_most=1)
     """Share of the content, where there is an item table; at 1 shared users do not count."""
@@ -91,7 +91,7 @@ class ItemKNN(ItemWeights):
         progress.start("itemknn", 1)
         by_item = canonical(self._votes(self._remember(split.train)).T)
         neighbours = neighbour_weights(by_item, self.config)
-        if self.config.items:
+        if self.config.item_table:
             neighbours = self._with_content(neighbours, split.train)
         # Row j holds the neighbours of the target j, so the voting matrix is the transpose.
         self.weights = canonical(neighbours.T)
@@ -99,7 +99,7 @@ class ItemKNN(ItemWeights):
 
     def _with_content(self, by_users: sparse.csr_array, train: Interactions) -> sparse.csr_array:
         """Similarities by users and by content, each over its mean, by their shares."""
-        features = item_features(train.items, self.config.items).matrix
+        features = item_features(train.items, self.config.item_table).matrix
         users = np.bincount(train.item, minlength=train.n_items)
         rows, share = np.arange(train.n_items), self.config.content
         by_content = nearest_by_content(features, rows, self.config.k, users)

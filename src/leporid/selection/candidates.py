@@ -119,7 +119,7 @@ class Candidate(Config):
     def changed(self) -> str:
         """The settings that nobody would expect: 'l2=300 window=5'."""
         cls = models.get(self.model)
-        hidden = {"steps", "eval_every", "eval_users", "metric", "items"}
+        hidden = {"steps", "eval_every", "eval_users", "metric", "item_table"}
         known = (
             [cls.recipes.get(NETWORK_RECIPE, {}), *cls.general_by_kind.values()]
             if self.init
@@ -161,7 +161,7 @@ def classical_candidates(
     found = [Candidate(model=name) for name in ranked]
     if items is not None and "itemknn" in ranked:
         place = ranked.index("itemknn") + 1
-        shares = ({"items": items, "content": share} for share in (0.5, 1.0))
+        shares = ({"item_table": items, "content": share} for share in (0.5, 1.0))
         found[place:place] = [Candidate(model="itemknn", settings=own) for own in shares]
     return found
 

@@ -95,7 +95,8 @@ def train(
         the one to evaluate is its `validated`
     include_seen : True for lists that may show what a user already has (groceries, music): the
         validation counts repeats, and the model keeps it for its lists; None does as `split` does
-    items, users : tables about them (`ItemTable.load`): their columns get embeddings too
+    items, users : tables about them (`ItemTable.load`): their columns get embeddings too; ItemKNN
+        takes the neighbours by content from the file of `items`
     features : "auto" trains without the tables too and keeps what is better on validation
     callbacks : told of steps and validations of a neural model, and may end its training; a `final`
         fit, which has as many steps, does not ask them again
@@ -111,7 +112,8 @@ def train(
     settings |= {f"{table.kind}_table": table.name for table in tables.values() if features}
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
     config: Any = model.config
-    compared = features == "auto" and _can_compare(tables, split, config)
+    compared = features == "auto" and cls.takes_initial_vectors
+    compared = compared and _can_compare(tables, split, config)
     reporter = make_progress(progress)
     how: dict[str, Any] = {"progress": reporter}
     try:
@@ -174,11 +176,9 @@ def _check(
         return
     if (init not in (None, "none") and init is not DEFAULT_INIT) or init_settings:
         raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
-    if tables:
-        unused = " and ".join(f"`{side}`" for side in tables)
-        raise ConfigError(
-            f"{cls.name} has no embedding tables to add features to: leave {unused} out"
-        )
+    known = cls.config_class().to_dict()
+    if unused := [side for side, table in tables.items() if f"{table.kind}_table" not in known]:
+        raise ConfigError(f"{cls.name} reads no table of {' and '.join(unused)}: leave it out")
     if callbacks:
         raise ConfigError(f"{cls.name} has no training loop: leave `callbacks` out")
 
