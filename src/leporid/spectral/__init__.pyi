@@ -1,6 +1,5 @@
 from .eigenpairs import laplacian_eigenpairs as laplacian_eigenpairs
 from .embedding import Embedding as Embedding
-from .embedding import align_columns as align_columns
 from .embedding import column_signs as column_signs
 from .embedding import standardize as standardize
 from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
