@@ -5,8 +5,6 @@ also compares with baselines (`against_baselines`): TopPop, ItemKNN, EASE (and F
 `include_seen`) as they come, fitted on the same split and evaluated alike, on the same users.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """`Leporid` and `LaplacianEigenmaps`: scikit-learn's interface to `laplacian_eigenpairs`."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
