@@ -148,35 +148,26 @@ def test_export_reads_trained_models(log: Path, tmp_path: Path) -> None:
         read_trained(tmp_path / "run" / "model", users="user")
 
 
-def test_inspect_measures_all_there_is(log: Path, embedded: Path, tmp_path: Path) -> None:
-    titles = tmp_path / "items.csv"
-    titles.write_text("item_id,title\n" + "".join(f"{i},Film <{i}> & more\n" for i in range(24)))
-    report = json.loads(
-        call("inspect", str(embedded), "--data", str(log), "--items", str(titles),
-             "--item", "Film <7>", "-n", "3", "--after", str(embedded), "--json")
-    )  # fmt: skip
-    assert report["sides"]["users"]["rows"] == 40
+def test_inspect_counts_and_measures_both_sides(embedded: Path) -> None:
+    vectors = read_embeddings(embedded)
+    report = json.loads(call("inspect", str(embedded), "--json"))
     assert report["probe"] == []
-    # Items of one parity are one community.
-    assert all(entry["item"] % 2 == 1 for entry in report["neighbours"])
-    assert report["neighbours"][0]["title"].startswith("Film <")
-    assert [g["rows"] for g in report["movement"]["users"]["groups"]] == [10, 10, 10, 10]
+    for row, (side, embedding, _) in zip(report["sides"], vectors.sides(), strict=True):
+        lengths = np.sqrt((embedding.vectors.astype(float) ** 2).sum(axis=1))
+        assert (row["side"], row["rows"], row["dim"]) == (side, *embedding.vectors.shape)
+        assert row["isolated"] == int((lengths == 0).sum())
+        expected = [lengths.min(), np.median(lengths), lengths.max()]
+        found = [row[name] for name in ("shortest", "median", "longest")]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
     shown = call("inspect", str(embedded))
-    assert "effective rank" in shown
-    largest = report["sides"]["users"]["singular values"][:5]
-    assert ", ".join(f"{value:.4g}" for value in largest) in shown
+    assert f"{report['sides'][0]['longest']:.4f}" in shown
 
 
-def test_inspect_names_what_it_cannot_find(log: Path, embedded: Path, tmp_path: Path) -> None:
-    with pytest.raises(LeporidError, match="unknown item"):
-        call("inspect", str(embedded), "--item", "zzz")
-    titles = tmp_path / "items.csv"
-    titles.write_text("item_id,title\n3,Alien\n4,Aliens\n5,Heat\n")
-    with pytest.raises(LeporidError, match="did you mean 'Heat'"):
-        call("inspect", str(embedded), "--items", str(titles), "--item", "Haet")
-    with pytest.raises(LeporidError, match="2 titles contain it"):
-        call("inspect", str(embedded), "--items", str(titles), "--item", "lien")
+def test_inspect_says_what_it_needs(log: Path, embedded: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file or folder"):
         call("inspect", str(tmp_path / "absent"))
-    with pytest.raises(ConfigError, match="--probe needs held-out items"):
-        call("inspect", str(embedded), "--probe", "--data", str(log))
+    split = str(tmp_path / "split")
+    call("data", "split", str(log), "-o", split)
+    for given in (["--probe"], ["--data", split], ["--data", str(log), "--probe"]):
+        with pytest.raises(ConfigError, match="--probe needs held-out items"):
+            call("inspect", str(embedded), *given)

@@ -204,10 +204,7 @@ def test_in_words_and_as_json() -> None:
     assert replace(above, difference=-0.1).outcome == "below"
     assert above.percent == pytest.approx(100 / 3)
     told = json.loads(json.dumps(above.to_dict()))
-    assert told["outcome"] == "above"
-    assert Comparison.from_dict(told) == above
-    with pytest.raises(DataError, match="'metric' is missing"):
-        Comparison.from_dict({"low": 1.0})
+    assert (told["outcome"], told["low"], told["n_seeds"]) == ("above", 0.05, [3, 1])
 
 
 def test_refuses() -> None:

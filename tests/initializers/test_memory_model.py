@@ -18,11 +18,11 @@ import numpy as np
 import psutil
 from leporid.graph import BinaryCSR, directed_neighbours, knn_graph, search_bytes
 from leporid.graph import NeighbourLists, Similarity
-from leporid.initializers.out_of_core import landmark_bytes, solver_bytes
+from leporid.initializers.out_of_core import solver_bytes
 from leporid.progress import make_progress
 from leporid.spectral import Leporid
 
-stage, n, columns, each, k, dim, landmarks = json.loads(sys.argv[1])
+stage, n, columns, each, k, dim = json.loads(sys.argv[1])
 
 def rows(n):
     draws = np.random.default_rng(0)
@@ -37,20 +37,17 @@ def search(members, k):
     own = np.arange(members.n)
     directed_neighbours(members, members, k, Similarity("jaccard"), own, 2, quiet, lists)
 
-def work(members, k, landmarks):
+def work(members, k):
     if stage == "search":
         return search_bytes(members, k, 2) + 8 * members.n * k, lambda: search(members, k)
-    if stage == "solver":
-        graph = knn_graph(members, k=k, device="cpu", threads=2)
-        fit = Leporid(dim=dim, device="cpu", threads=2).fit_graph
-        return solver_bytes(members.n, dim), lambda: fit(graph)
-    model = Leporid(dim=dim, k=k, device="cpu", threads=2, landmarks=landmarks)
-    return landmark_bytes(members, model, 2), lambda: model.fit(members)
+    graph = knn_graph(members, k=k, device="cpu", threads=2)
+    fit = Leporid(dim=dim, device="cpu", threads=2).fit_graph
+    return solver_bytes(members.n, dim), lambda: fit(graph)
 
 small = rows(1500)
-work(small, 20, 600)[1]()  # kernels and libraries
+work(small, 20)[1]()  # kernels and libraries
 del small
-needed, begin = work(rows(n), k, landmarks)
+needed, begin = work(rows(n), k)
 ctypes.CDLL(None).malloc_trim(0)  # what the preparation has freed is not there to be used again
 before = psutil.Process().memory_info().rss
 Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
@@ -60,17 +57,13 @@ print(json.dumps({"needed": needed, "taken": peak - before}))
 """
 
 SHAPES = [
-    # stage, rows, columns, interactions per row, K, dim, landmarks
-    ("landmarks", 400_000, 2000, 8, 200, 64, 3000),
-    ("landmarks", 200_000, 2000, 20, 400, 64, 8000),
-    ("landmarks", 300_000, 1000, 5, 100, 128, 2000),
-    ("landmarks", 60_000, 3000, 30, 1000, 32, 12_000),
-    ("solver", 20_000, 2000, 20, 50, 64, None),
-    ("solver", 60_000, 2000, 10, 30, 32, None),
-    ("solver", 40_000, 1000, 10, 50, 64, None),
-    ("search", 40_000, 2000, 30, 200, 1, None),
-    ("search", 60_000, 20_000, 40, 100, 1, None),
-    ("search", 25_000, 1000, 20, 600, 1, None),
+    # stage, rows, columns, interactions per row, K, dim
+    ("solver", 20_000, 2000, 20, 50, 64),
+    ("solver", 60_000, 2000, 10, 30, 32),
+    ("solver", 40_000, 1000, 10, 50, 64),
+    ("search", 40_000, 2000, 30, 200, 1),
+    ("search", 60_000, 20_000, 40, 100, 1),
+    ("search", 25_000, 1000, 20, 600, 1),
 ]
 
 

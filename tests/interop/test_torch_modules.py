@@ -256,14 +256,14 @@ def test_mistakes_are_named_and_nothing_is_written() -> None:
         ({"items": "item_embedding", "id_map": {"items": {"a": 9}}}, DataError, "row 9"),
         ({"items": "item_embedding", "padding_idx": 8}, ConfigError, "outside"),
         ({"items": "item_embedding", "scale": -1.0}, ConfigError, "positive"),
+        ({"items": "item_embedding", "freeze": "bounded"}, ConfigError, "freeze must be True or"),
     ]
     for settings, error, words in cases:
         model = TwoTower()
         before = {k: v.clone() for k, v in model.state_dict().items()}
+        given = {"embeddings": made, "freeze": True, **settings}
         with pytest.raises(error, match=words):
-            leporid.initialize(
-                model, users="user_embedding", **{"embeddings": made, **settings}, freeze=True
-            )
+            leporid.initialize(model, users="user_embedding", **given)
         for key, value in model.state_dict().items():
             assert torch.equal(value, before[key]), f"{key} changed by {settings}"
         assert model.user_embedding.weight.requires_grad
@@ -285,61 +285,3 @@ def test_tables_without_values_are_refused() -> None:
     meta = nn.Embedding(5, DIM, device="meta")
     with pytest.raises(DataError, match="no values yet"):
         leporid.initialize(nn.ModuleDict({"e": meta}), items="e", embeddings=make())
-
-
-def test_bounded_rows_are_read_within_their_ball_whatever_the_optimiser_does() -> None:
-    model, made = TwoTower(), make()
-    optimiser = torch.optim.SGD(model.parameters(), lr=50.0)
-    raw = {"users": ["raw"], "items": ["padded"], "embeddings": made, "standardize": False}
-    leporid.initialize(model, **raw, freeze="bounded", max_delta=0.25)
-    np.testing.assert_array_equal(values(model.raw), made.users.vectors)
-    for _ in range(3):
-        optimiser.zero_grad()
-        (model.raw[:4].square().sum() - model.padded(torch.tensor([2, 2, 5])).sum()).backward()
-        optimiser.step()
-    for table, start in ((model.raw, made.users.vectors), (model.padded.weight, None)):
-        start = np.vstack([np.zeros(DIM), made.items.vectors]) if start is None else start
-        moved = np.linalg.norm(values(table) - start, axis=1)
-        limit = 0.25 * np.sqrt((start[start.any(axis=1)] ** 2).sum(axis=1).mean())
-        assert moved.max() <= limit * (1 + 1e-5)
-        np.testing.assert_allclose(moved.max(), limit, rtol=1e-4)
-    # What no gradient has reached keeps every bit, and the table can be made plain again.
-    np.testing.assert_array_equal(values(model.raw)[4:], made.users.vectors[4:])
-    torch.nn.utils.parametrize.remove_parametrizations(model.padded, "weight")
-    assert "padded.weight" in model.state_dict()
-
-
-def test_new_rows_lie_among_the_trained_ones_and_these_keep_every_bit() -> None:
-    rng = np.random.default_rng(8)
-    kind = np.arange(40) % 2
-    vectors = np.eye(2, 3, dtype=np.float32)[kind] + 0.1 * rng.standard_normal((40, 3))
-    model = TwoTower(items=40)
-    with torch.no_grad():
-        model.item_embedding.weight += torch.tensor(kind * 8.0 - 4.0)[:, None]
-    before, new = values(model.item_embedding.weight), [3, 17, 38]
-    written = leporid.initialize(
-        model, items="item_embedding", embeddings=vectors.astype(np.float32), rows=new
-    )
-    after = values(model.item_embedding.weight)
-    assert written == {"item_embedding": 3}
-    old = np.setdiff1d(np.arange(40), new)
-    np.testing.assert_array_equal(after[old], before[old])
-    assert np.sign(after[new].mean(axis=1)).tolist() == [1, 1, -1]
-
-
-def test_what_cannot_be_bounded_or_grown_is_said() -> None:
-    model, made = TwoTower(), make()
-    model.sparse = nn.Embedding(5, DIM, sparse=True)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    with pytest.raises(ConfigError, match="freeze must be"):
-        leporid.initialize(model, users="raw", embeddings=made, freeze="most")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="max_delta must be above 0"):
-        leporid.initialize(model, users="raw", embeddings=made, freeze="bounded", max_delta=0)
-    with pytest.raises(DataError, match="cannot be new"):
-        leporid.initialize(model, items="padded", embeddings=made, rows=[0])
-    with pytest.raises(DataError, match="needs new rows and trained ones"):
-        leporid.initialize(model, items="item_embedding", embeddings=made, rows=range(5))
-    with pytest.raises(ConfigError, match="sparse=False"):
-        leporid.initialize(model, items="sparse", embeddings=made, freeze="bounded")
-    for name, value in before.items():
-        assert torch.equal(value, model.state_dict()[name])

@@ -202,14 +202,6 @@ def test_the_entry_of_largest_magnitude_is_positive():
     assert (pairs.vectors[peak, np.arange(7)] > 0).all()
 
 
-def test_good_initial_vectors_save_products():
-    W = community_graph(1500, 20, seed=9)
-    cold = laplacian_eigenpairs(W, 20, solver="lanczos")
-    warm = laplacian_eigenpairs(W, 20, solver="lanczos", v0=cold.vectors)
-    assert warm.iterations <= cold.iterations
-    assert largest_angle(warm.vectors, cold.vectors) <= 1e-2
-
-
 def test_unreachable_tolerance_is_counted(monkeypatch):
     monkeypatch.setattr("leporid.spectral.lanczos.MAX_PRODUCTS", 20)
     with pytest.warns(LeporidWarning, match="have not converged"):

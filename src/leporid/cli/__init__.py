@@ -7,7 +7,7 @@ choose       `leporid choose`: the best model and initialisation for a log withi
 data         `leporid data`: describe a log, split it, fetch one, make one
 deploy       `leporid recommend`, `extend`, `export`, `serve`: what a trained model is for
 experiments  `leporid evaluate`, `compare`, `tune`, `run`: held-out data, best settings, grids
-inspect      `leporid inspect`: measures of embeddings, and how training changed them
+inspect      `leporid inspect`: facts about embeddings, and what they alone predict
 train        `leporid embed`, `train`: an interaction log in, vectors or a tested model out
 """
 

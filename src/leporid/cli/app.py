@@ -3,8 +3,6 @@
 Command modules import nothing heavy at the top, so `leporid --help` answers at once.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """`leporid models`, `initializers`, `doctor`: what there is, and what is installed."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any

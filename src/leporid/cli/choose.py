@@ -1,7 +1,5 @@
 """`leporid choose`: which model and initialisation for a log, ending in a run to deploy."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """`leporid evaluate`, `compare`, `tune`, `run`: models on held-out data, side by side, in grids."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path

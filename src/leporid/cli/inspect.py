@@ -1,11 +1,8 @@
-"""`leporid inspect`: measures of embeddings, and how far training moved them."""
+"""`leporid inspect`: facts about embeddings, and what they alone predict."""
 
-from __future__ import annotations
+from typing import Annotated, Any
 
-from pathlib import Path
-from typing import Annotated
-
-from typer import Option
+import numpy as np
 
 from leporid.cli.options import Json, SplitOptions, VectorSource, show
 from leporid.errors import ConfigError
@@ -13,41 +10,30 @@ from leporid.errors import ConfigError
 
 def inspect(
     source: VectorSource,
-    data: Annotated[str | None, "Log, or `data split` folder: for --probe and --after."] = None,
+    data: Annotated[str | None, "Folder of `data split`, for --probe."] = None,
     probe: Annotated[bool, "How well the vectors alone predict validation of --data."] = False,
-    items: Annotated[str | None, "File with item titles, or a data set's name."] = None,
-    item: Annotated[str | None, "Show the nearest neighbours of this item (id or title)."] = None,
-    neighbours: Annotated[int, Option("-n", help="How many neighbours.")] = 10,
-    after: Annotated[Path | None, "Trained model or run that was initialised with SOURCE."] = None,
     json_output: Json = False,
 ) -> None:
-    """Show spectrum, norms, neighbours, what vectors alone predict, and movement in training."""
-    from leporid.data import is_split, load_items
-    from leporid.diagnostics import inspect_embeddings
+    """Show rows, columns and lengths of embeddings, and what they alone predict."""
+    from leporid import evaluation
+    from leporid.data import is_split
     from leporid.interop import read_any
 
-    train = split = None
-    log, quiet = SplitOptions(), {"quiet": json_output}
-    if data is not None and is_split(data):
-        split = log.split(data, **quiet)
-        train = split.train
-    elif data is not None:
-        train = log.load(data, **quiet)
-    if probe and split is None:
+    if probe != (data is not None) or (data is not None and not is_split(data)):
         raise ConfigError(
-            "--probe needs held-out items: give --data a folder of `leporid data split`, whose "
-            "training part the vectors were computed from"
+            "--probe needs held-out items: give it with --data and a folder of `leporid data "
+            "split`, whose training part the vectors were computed from"
         )
-    inspection = inspect_embeddings(
-        read_any(source),
-        train=train,
-        split=split if probe else None,
-        after=None if after is None else read_any(after),
-        item=item,
-        titles=None if items is None else load_items(items),
-        neighbours=neighbours,
-    )
-    tables = {**inspection.tables("users"), **inspection.tables("items")}
-    if inspection.probe is not None:
-        tables["what the vectors alone predict"] = inspection.probe.rows()
-    show(json_output, inspection.to_dict(), *tables.items())
+    vectors = read_any(source)
+    sides: list[dict[str, Any]] = []
+    for side, embedding, _ in vectors.sides():
+        lengths = np.quantile(np.linalg.norm(embedding.vectors, axis=1), [0, 0.5, 1]).tolist()
+        row = {"side": side, "rows": embedding.n, "dim": embedding.dim}
+        row |= {"isolated": int(embedding.isolated.sum())}
+        sides.append(row | dict(zip(("shortest", "median", "longest"), lengths, strict=True)))
+    tables, predicted = [("vectors and their lengths", sides)], []
+    if data is not None:
+        split = SplitOptions().split(data, quiet=json_output)
+        predicted = evaluation.probe(vectors, split).rows()
+        tables.append(("what the vectors alone predict", predicted))
+    show(json_output, {"sides": sides, "probe": predicted}, *tables)

@@ -64,7 +64,6 @@ class _Resources:
 
     scheduler: Annotated[str | None, "Dask cluster to use: tcp://host:port (le, leporid)."] = None
     memory: Annotated[str | None, "Stay within it, such as 2GB: DATA streams (le, leporid)."] = None
-    refresh: Annotated[Path | None, "Earlier vectors whose coordinates to stay in."] = None
     cache: Annotated[bool, "Read and keep fitted vectors on disk."] = True
 
 
@@ -139,14 +138,9 @@ def _read(
 
 
 def _fit(initializer: Any, train: Any, resources: _Resources, progress: bool) -> InitialEmbeddings:
-    """The vectors, from the cache, from earlier vectors or from a cluster where those are asked."""
-    from leporid.initializers import SpectralInitializer, cached_fit
-    from leporid.interop import read_embeddings
+    """The vectors, from the cache or from a cluster where those are asked."""
+    from leporid.initializers import cached_fit
 
-    if resources.refresh is not None:
-        if not isinstance(initializer, SpectralInitializer):
-            raise ConfigError(f"--refresh works with le and leporid, not {initializer.name}")
-        initializer.previous = read_embeddings(resources.refresh)
     with ExitStack() as stack:
         if resources.scheduler is not None:
             if not hasattr(initializer, "client"):
@@ -156,8 +150,7 @@ def _fit(initializer: Any, train: Any, resources: _Resources, progress: bool) ->
 
             initializer.client = stack.enter_context(connect(resources.scheduler))
             stack.callback(setattr, initializer, "client", None)
-        use_cache = resources.cache and resources.refresh is None
-        return cached_fit(initializer, train, use_cache=use_cache, progress=progress)
+        return cached_fit(initializer, train, use_cache=resources.cache, progress=progress)
 
 
 def _out_of_core(
@@ -173,8 +166,8 @@ def _out_of_core(
 
     options, default = asdict(log), asdict(SplitOptions())
     refused = {key: options.pop(key) for key in _WHOLE_LOG}
-    others = {"scheduler": resources.scheduler, "refresh": resources.refresh}
-    others |= {key: value for key, value in refused.items() if value != default[key]}
+    others = {key: value for key, value in refused.items() if value != default[key]}
+    others["scheduler"] = resources.scheduler
     for option, value in others.items():
         if value is not None:
             option = option.replace("_", "-")

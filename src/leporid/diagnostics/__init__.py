@@ -1,7 +1,6 @@
-"""Measures of embeddings (`leporid inspect`), and a check of the installation (`doctor`).
+"""A check of the installation (`leporid doctor`).
 
-doctor      `examine`: versions, machine, extras, and a self-test of the kernels
-inspection  Spectrum, norms, neighbours, and how far training moved each row
+doctor  `examine`: versions, machine, extras, and a self-test of the kernels
 """
 
 import lazy_loader

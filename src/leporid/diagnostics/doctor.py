@@ -1,7 +1,5 @@
 """`examine`: versions, machine, extras and self-tests, as `leporid doctor` prints them."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import platform

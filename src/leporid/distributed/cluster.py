@@ -3,8 +3,6 @@
 Dask itself runs a lost task again, from what is elsewhere or what the scheduler has.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

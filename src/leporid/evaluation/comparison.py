@@ -7,8 +7,8 @@ Everything that says above, level or below says it with the `Comparison` made he
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, Self, TypeAlias
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy
@@ -74,15 +74,6 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values, the outcome among them."""
         return {**asdict(self), "n_seeds": list(self.n_seeds), "outcome": self.outcome}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
-        try:
-            known = {field.name: values[field.name] for field in fields(cls)}
-        except KeyError as error:
-            raise DataError(f"this is not a comparison: {error} is missing") from None
-        return cls(**{**known, "n_seeds": tuple(known["n_seeds"])})
 
 
 def compare(

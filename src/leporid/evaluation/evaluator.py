@@ -5,7 +5,6 @@ Lists come as a `TopK` (indices) or as `Recommendations` (external ids, from a f
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect
-from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError, UnknownNameError
+from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError, warn
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES, popularity_class
 from leporid.evaluation.ranking import (
@@ -127,8 +126,7 @@ class Recommendations:
         missing = "users with items to find have no list: they count with an empty one"
         for rows, what in ((row_item < 0, unknown), (lengths[users] == 0, missing)):
             if rows.any():
-                text = f"{self.source}: {np.count_nonzero(rows):,} {what}"
-                warnings.warn(text, LeporidWarning, stacklevel=3)
+                warn(f"{self.source}: {np.count_nonzero(rows):,} {what}", 3)
         return TopK(items[users], scores[users])
 
 

@@ -4,8 +4,6 @@
 Frequency with `include_seen`) as they come, fitted on the same split and evaluated alike.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ Every worker runs the same loop over the same cells: skip what has a record, cla
 run it, write the record atomically. More processes or machines on one directory need nothing else.
 """
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields

@@ -4,12 +4,9 @@ A killed search or study reads its journal and goes on. The operating system rel
 a process that dies. Hosts can share a folder on any file system that has locks (NFS has them).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -17,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.errors import ConfigError, DataError, warn
 
 Event = dict[str, Any]
 Form = Any
@@ -123,12 +120,8 @@ class Journal:
             fault = fault or _fault(event, self._forms.get(event["event"], {}))
             if fault and number not in self._skipped:
                 self._skipped.add(number)
-                warnings.warn(
-                    f"{self.path}, line {number} is damaged ({fault}): it is skipped, and what it "
-                    f"told is done again",
-                    LeporidWarning,
-                    stacklevel=3,
-                )
+                text = f"{self.path}, line {number} is damaged ({fault}): it is skipped"
+                warn(f"{text}, and what it told is done again", 3)
             elif not fault and event.get("study", "") == self._study:
                 self.events.append(event)
 

@@ -14,8 +14,6 @@ A run of a grid has two files under the folder of all `Results`, named by `RunRe
 record, and `.users.parquet` beside it. Any number of processes can write at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import re

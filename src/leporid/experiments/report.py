@@ -1,7 +1,5 @@
 """Pages of runs: the report of `leporid train` and that of `leporid compare`, and their words."""
 
-from __future__ import annotations
-
 import html
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """`tune`: the settings of a model that do best on validation, found with Optuna."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -220,9 +220,8 @@ class LEPORIDContent(_ReadsItems, SpectralInitializer):
     _fitted: tuple[Interactions, Leporid, float] | None = None
 
     def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> None:
-        for name, value in (("a cluster", self.client), ("older vectors", options["init"])):
-            if value is not None:
-                raise ConfigError(f"{self.name} cannot be fitted with {name}: leave it out")
+        if self.client is not None:
+            raise ConfigError(f"{self.name} cannot be fitted with a cluster: leave it out")
         features, config, progress = self._features(train.items), self.config, options["progress"]
         where: Any = {"device": config.device, "progress": progress}
         jaccard = knn_graph(train.csr().T.tocsr(), k=config.k, side="items", **where)

@@ -7,11 +7,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.config import setting
-from leporid.data import IdMap, Interactions
-from leporid.errors import DataError
+from leporid.data import Interactions
 from leporid.initializers import base
 from leporid.initializers.adaptive import Lengths, choose_settings, with_lengths
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
@@ -65,9 +63,6 @@ class SpectralInitializer(Initializer):
     config: SpectralConfig
     client: Any | None = None
     """A `distributed.Client`. No setting: the vectors are the same with and without it."""
-    previous: InitialEmbeddings | None = None
-    """Embeddings of an earlier, shorter log: they initialise the solver, and the new vectors are
-    in their coordinates. No setting: the subspace is the same."""
 
     def estimator(self, landmarks: Landmarks = None) -> Leporid:
         """An estimator with these settings."""
@@ -77,18 +72,13 @@ class SpectralInitializer(Initializer):
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config, provenance = self.config, self.provenance(train.digest)
-        inits: list[NDArray[np.float32] | None] = [None, None]
-        if self.previous is not None:
-            sides = zip(self.previous.sides(), (train.users, train.items), strict=True)
-            inits = [_known_rows(old, old_ids, ids) for (_, old, old_ids), ids in sides]
         options: dict[str, Any] = {"client": self.client, "progress": progress}
-        items, rotated = self.estimator(config.item_landmarks), self.previous is not None
-        self._fit_items(items, train, init=inits[1], **options)
-        users = self.estimator(config.landmarks)
-        users.fit(train.csr(), init=inits[0], **options)
+        items = self.estimator(config.item_landmarks)
+        self._fit_items(items, train, **options)
+        users = self.estimator(config.landmarks).fit(train.csr(), **options)
         return InitialEmbeddings(
-            side_embedding(users, config.dim, provenance, rotated=rotated),
-            side_embedding(items, config.dim, provenance, rotated=rotated),
+            side_embedding(users, config.dim, provenance),
+            side_embedding(items, config.dim, provenance),
         )
 
     def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> None:
@@ -121,7 +111,6 @@ class LEPORID(SpectralInitializer):
         def fit(part: Interactions, **settings: Any) -> InitialEmbeddings:
             other = LEPORID(config.replace(**settings))
             other.client = self.client
-            other.previous = self.previous if part is train else None
             return other._scaled(part, progress)
 
         chosen, tried = choose_settings(fit, train, fixed)
@@ -140,37 +129,15 @@ class LEPORID(SpectralInitializer):
         return with_lengths(super()._fit(train, progress), train.csr(), lengths, power)
 
 
-def side_embedding(
-    fitted: Leporid, dim: int, provenance: dict[str, Any], *, rotated: bool = False
-) -> Embedding:
-    """The vectors of a fitted side, padded with zeros to `dim` columns, and their provenance.
-
-    Rotated columns, in the coordinates of older vectors, have no eigenvalues.
-    """
+def side_embedding(fitted: Leporid, dim: int, provenance: dict[str, Any]) -> Embedding:
+    """The vectors of a fitted side, padded with zeros to `dim` columns, and their provenance."""
     report = {
         **provenance,
         "landmarks": None if fitted.landmarks_ is None else len(fitted.landmarks_),
         "residual": float(np.max(fitted.residuals_, initial=0.0)),
     }
-    vectors: NDArray[Any] = fitted.embedding_
-    if rotated:
-        vectors, report["rotated"] = vectors @ fitted.rotation_, True
-    values = None if rotated else fitted.eigenvalues_
-    side = Embedding(padded(vectors, dim), values, report)
+    side = Embedding(padded(fitted.embedding_, dim), fitted.eigenvalues_, report)
     return base.with_empty_rows(side, fitted.degrees_ > 0)
-
-
-def _known_rows(old: Embedding, old_ids: IdMap | None, ids: IdMap) -> NDArray[np.float32]:
-    """float32[n, d]: the old vector of every id; zeros for new ids."""
-    if old_ids is None:
-        raise DataError("the old vectors have no ids: they cannot be matched with the new rows")
-    same_kind = old_ids.is_integer == ids.is_integer
-    row = old_ids.encode(ids.ids) if same_kind else np.full(len(ids), -1)
-    if not (row >= 0).any():
-        raise DataError(f"none of the {len(ids):,} {ids.kind}s is among the old vectors")
-    vectors = np.zeros((len(ids), old.dim), np.float32)
-    vectors[row >= 0] = old.vectors[row[row >= 0]]
-    return vectors
 
 
 def item_means(items: Embedding, matrix: Any, provenance: dict[str, Any]) -> Embedding:

@@ -23,9 +23,6 @@ from leporid.memory import format_bytes, memory_left, parse_memory
 from leporid.progress import ProgressLike, make_progress
 from leporid.threads import resolve_threads
 
-_ENTRY_BYTES = 40
-"""Memory per interaction of a block of rows during out-of-sample extension."""
-
 
 def embed_stored(
     initializer: Initializer,
@@ -62,18 +59,12 @@ def embed_stored(
 
         def embed(rows: BinaryCSR, side: Side, landmarks: spectral.Landmarks) -> spectral.Embedding:
             fitted = initializer.estimator(landmarks).set_params(device="cpu", threads=workers)
-            n, dim = rows.n, config.dim
-            if n < 2:
-                raise DataError(f"{n} of the {side} is too few: a graph needs at least 2 rows")
-            if spectral.landmark_count(landmarks, n) < n:
-                needed, hint = landmark_bytes(rows, fitted, workers), "a smaller --dim"
-                _room(f"{n:,} {side} by landmarks", needed, limit, {hint: 0})
+            if rows.n < 2:
+                raise DataError(f"{rows.n} of the {side} is too few: a graph needs at least 2 rows")
+            half = _room(f"{rows.n:,} {side}", fit_bytes(rows, fitted, workers), limit) // 2
+            if spectral.landmark_count(landmarks, rows.n) < rows.n:
                 fitted.fit(rows, progress=reporter)
             else:
-                search = search_bytes(rows, config.k, workers)
-                needs = {d: max(search, solver_bytes(n, d)) for d in (dim, 32, 16, 8) if d <= dim}
-                hints = {f"--dim {size}": needed for size, needed in needs.items() if size < dim}
-                half = _room(f"{n:,} {side}", needs[dim], limit, hints) // 2
                 graph = stored_knn_graph(rows, config.k, stored.folder, half, side=side, **common)
                 fitted.fit_graph(graph, progress=reporter)
             return side_embedding(fitted, config.dim, provenance)
@@ -86,17 +77,15 @@ def embed_stored(
     return InitialEmbeddings(users, items, stored.users, stored.items)
 
 
-def landmark_bytes(rows: BinaryCSR, fitted: spectral.Leporid, threads: int) -> int:
-    """Peak memory of a fit on landmarks: of choosing them, fitting, or extending to the others."""
-    n, dim, count = rows.n, fitted.dim, spectral.landmark_count(fitted.landmarks, rows.n)
-    k = min(spectral.landmark_neighbours(fitted.k, count, n), count - 1)
-    some = rows.take(np.linspace(0, n - 1, count).astype(np.int64))  # as many, not the same
-    search = search_bytes(binary_csr(some), k, threads) + 24 * count * k
-    graph = 16 * count * k
-    solver = solver_bytes(count, dim) + graph
-    block = min(len(rows.columns), spectral.ENTRIES_AT_ONCE)
-    extension = n * (4 * dim + 8) + _ENTRY_BYTES * block + graph
-    return int(8 * some.nnz + max(48 * n, search, solver, extension))
+def fit_bytes(rows: BinaryCSR, fitted: spectral.Leporid, threads: int) -> int:
+    """Memory for the search or the solver; with landmarks, for their graph and the result too."""
+    n, k, dim = rows.n, fitted.k, fitted.dim
+    count, rest = spectral.landmark_count(fitted.landmarks, n), 0
+    if count < n:
+        k = min(spectral.landmark_neighbours(k, count, n), count - 1)
+        rows = binary_csr(rows.take(np.linspace(0, n - 1, count).astype(np.int64)))
+        rest = 24 * count * k + n * (4 * dim + 8)
+    return max(search_bytes(rows, k, threads), solver_bytes(count, dim)) + rest
 
 
 def solver_bytes(n: int, dim: int) -> int:
@@ -109,17 +98,16 @@ def solver_bytes(n: int, dim: int) -> int:
     return n * max(basis, check) + 8_000_000
 
 
-def _room(what: str, needed: int, limit: int, smaller: dict[str, int]) -> int:
-    """Bytes left, or an error that says what would fit: the first of `smaller` needs that does."""
+def _room(what: str, needed: int, limit: int) -> int:
+    """Bytes left, or an error that says how much would be enough."""
     left = memory_left(limit)
-    if needed <= left:
-        return left
-    enough = format_bytes(1.05 * (limit - left + needed)).replace(" ", "")
-    fitting = [hint for hint, size in smaller.items() if size <= left]
-    raise ConfigError(
-        f"{what} do not fit into {format_bytes(limit)}: they need {format_bytes(needed)} beside "
-        f"what is in use; what would fit: {', or '.join([f'--memory {enough}', *fitting[:1]])}"
-    )
+    if needed > left:
+        enough = format_bytes(1.05 * (limit - left + needed)).replace(" ", "")
+        raise ConfigError(
+            f"{what} do not fit into {format_bytes(limit)}: give --memory {enough}, a smaller "
+            f"--dim, or fewer --landmarks"
+        )
+    return left
 
 
 def _digest(stored: StoredInteractions) -> str:

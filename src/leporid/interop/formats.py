@@ -3,8 +3,6 @@
 What a table of numbers cannot say (method, eigenvalues, type of ids) is in `provenance.json`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

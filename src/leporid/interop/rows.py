@@ -1,7 +1,5 @@
 """Which embedding belongs in which row of another library's table; `to_implicit`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError, import_extra
-from leporid.initializers import InitialEmbeddings, nearest_by_content, standardizes
+from leporid.initializers import InitialEmbeddings, standardizes
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
-from leporid.models import neighbour_rows
 from leporid.spectral import Embedding, standardize
 
 if TYPE_CHECKING:
@@ -26,10 +24,6 @@ if TYPE_CHECKING:
 Table = Union[str, "nn.Module", "nn.Parameter"]
 Tables = Table | Sequence[Table] | None
 Scale = float | Literal["auto", "match"] | None
-_NEIGHBOURS = 5
-"""Trained rows whose mean a new row is."""
-_FREE = 1e30
-"""The limit of rows without a bound."""
 
 
 class _Plan(NamedTuple):
@@ -39,8 +33,6 @@ class _Plan(NamedTuple):
     table: nn.Parameter
     rows: NDArray[np.int64]
     vectors: NDArray[np.float32]
-    owner: nn.Module
-    attribute: str  # of the owner: the table
 
 
 def initialize(
@@ -51,9 +43,7 @@ def initialize(
     embeddings: InitialEmbeddings | Embedding | NDArray[Any] | str | Path,
     id_map: Any = None,
     padding_idx: int | Sequence[int] | Mapping[str, Any] | None = None,
-    freeze: bool | Literal["bounded"] = False,
-    max_delta: float = 0.5,
-    rows: Sequence[int] | Mapping[str, Any] | None = None,
+    freeze: bool = False,
     scale: Scale = "auto",
     standardize: bool | None = None,
 ) -> dict[str, int]:
@@ -78,12 +68,8 @@ def initialize(
     padding_idx : row or rows that are left as they are
         A mapping with the keys 'users' and 'items' where they differ. The `padding_idx` of an
         `nn.Embedding` is respected without being named.
-    freeze, max_delta : bool or 'bounded', float
-        True also stops training the tables (`requires_grad = False`). 'bounded' parametrises
-        them: no row goes farther from its vector than `max_delta` times a usual row's length.
-    rows : None, or the rows of a trained, enlarged table that are new
-        Only these are written, as means of the trained rows whose vectors are nearest to theirs.
-        A mapping with the keys 'users' and 'items' where both are named.
+    freeze : bool
+        True also stops training the tables (`requires_grad = False`).
     scale : 'auto', float, 'match' or None
         'auto': standardised vectors get the root mean square the table has now, but rows no
         longer than 1 on average; other vectors are copied as they are. A number multiplies after
@@ -98,48 +84,30 @@ def initialize(
         A wrong name, shape, dtype or missing id, named in the message. Nothing was written.
     """
     import_extra("torch", "leporid.initialize", "torch")
+    if not isinstance(freeze, bool):
+        raise ConfigError(f"freeze must be True or False, not {freeze!r}")
     names = {"users": _names(module, users), "items": _names(module, items)}
     if not any(names.values()):
         raise ConfigError("name at least one table: users=..., items=... or both")
     sources = _sources(embeddings, names)
     maps = _per_side(id_map, names, "id_map")
     pads = _per_side(padding_idx, names, "padding_idx")
-    news = None if rows is None else _per_side(rows, names, "rows")
     plans: list[_Plan] = []
     for side, tables in names.items():
         for name in tables:
             source, ids = sources[side]
-            table, holder, attribute = _find(module, name)
-            _check_table(table, name, source.dim if news is None else None, plans, side)
-            layer = holder if attribute == "weight" else None
-            _check_freeze(freeze, max_delta, layer, name)
+            table, layer = _find(module, name)
+            _check_table(table, name, source.dim, plans, side)
             padding = _padding(pads[side], layer, table.shape[0], name)
-            own, order = match_rows(table.shape[0], padding, source.n, ids, maps[side], name, side)
-            if news is None:
-                vectors = _prepare(source, standardize, scale, table, name)[order]
-            else:
-                own, vectors = _among_trained(source, table, own, order, news[side], name)
+            rows, order = match_rows(table.shape[0], padding, source.n, ids, maps[side], name, side)
+            vectors = _prepare(source, standardize, scale, table, name)[order]
             _check_norms(layer, vectors, name)
-            plans.append(_Plan(name, table, own, vectors, holder, attribute))
-    _write(plans, freeze, max_delta)
+            plans.append(_Plan(name, table, rows, vectors))
+    _write(plans, freeze)
     return {plan.name: len(plan.rows) for plan in plans}
 
 
-def _check_freeze(freeze: Any, max_delta: float, layer: nn.Module | None, name: str) -> None:
-    if isinstance(freeze, bool):
-        return
-    if freeze != "bounded":
-        raise ConfigError(f"freeze must be True, False or 'bounded', not {freeze!r}")
-    if not max_delta > 0:
-        raise ConfigError(f"max_delta must be above 0, not {max_delta!r}")
-    if getattr(layer, "sparse", False):
-        raise ConfigError(
-            f"table {name!r} has sparse gradients, which bounds would make dense: make it with "
-            f"sparse=False"
-        )
-
-
-def _write(plans: list[_Plan], freeze: bool | str, max_delta: float) -> None:
+def _write(plans: list[_Plan], freeze: bool) -> None:
     import torch
 
     for plan in plans:
@@ -147,61 +115,8 @@ def _write(plans: list[_Plan], freeze: bool | str, max_delta: float) -> None:
         with torch.no_grad():
             values = torch.from_numpy(plan.vectors).to(plan.table.device, plan.table.dtype)
             plan.table[index] = values
-        if freeze == "bounded":
-            _bound_rows(plan, index, max_delta)
-        elif freeze:
+        if freeze:
             plan.table.requires_grad_(False)
-
-
-def _bound_rows(plan: _Plan, index: torch.Tensor, max_delta: float) -> None:
-    """Rows farther from where they are now than their limit are read at its edge."""
-    import torch
-    from torch.nn.utils import parametrize
-
-    class BoundedRows(torch.nn.Module):
-        start: torch.Tensor
-        limit: torch.Tensor
-
-        def forward(self, weight: torch.Tensor) -> torch.Tensor:
-            """Rows within their ball keep every bit."""
-            delta = weight - self.start
-            length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
-            edge = self.start + delta * (self.limit / torch.maximum(length, self.limit))
-            return torch.where(length > self.limit, edge, weight)
-
-        def right_inverse(self, weight: torch.Tensor) -> torch.Tensor:
-            """Values that are assigned are the trainable ones."""
-            return weight
-
-    table, bounds = plan.table.detach(), BoundedRows()
-    limit = torch.full((len(table), 1), _FREE, dtype=table.dtype, device=table.device)
-    limit[index] = max_delta * table[index].float().square().sum(dim=1).mean().sqrt().to(table)
-    bounds.register_buffer("start", table.clone())  # their names in saved state dicts
-    bounds.register_buffer("limit", limit)
-    parametrize.register_parametrization(plan.owner, plan.attribute, bounds)
-
-
-def _among_trained(
-    source: Embedding,
-    table: torch.Tensor,
-    own: NDArray[np.int64],
-    order: NDArray[np.int64],
-    new: Any,
-    name: str,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The new rows of a table, and for each the mean of the trained rows nearest to it."""
-    named = np.unique(np.asarray([] if new is None else new, dtype=np.int64))
-    if len(stray := np.setdiff1d(named, own)):
-        first = stray[:3].tolist()
-        raise DataError(f"rows of {name!r} that cannot be new: {first} (outside, or padding)")
-    known = ~np.isin(own, named)
-    if known.all() or not known.any():
-        raise DataError(f"{name!r} needs new rows and trained ones: rows= names {len(named)} rows")
-    trained, vectors = table.detach().float().cpu().numpy()[own[known]], source.vectors[order]
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
-    same, rows = np.zeros(len(vectors), np.int64), np.flatnonzero(~known)
-    near = nearest_by_content(sparse.csr_array(unit), rows, _NEIGHBOURS, same, known)
-    return own[~known], neighbour_rows(trained, near[:, known], None)
 
 
 def _names(module: nn.Module, tables: Tables) -> list[str]:
@@ -265,8 +180,8 @@ def _per_side(value: Any, names: Mapping[str, list[str]], what: str) -> dict[str
     return {"users": value, "items": value}
 
 
-def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module, str]:
-    """The parameter behind a name, the module that holds it and its name there."""
+def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module | None]:
+    """The parameter behind a name, and the layer whose `weight` it is."""
     named = module.named_parameters(remove_duplicate=False)
     parameters = {_plain(key): parameter for key, parameter in named}
     # A compiled module comes before the module inside it, whose plain name is the same.
@@ -274,7 +189,7 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module, str]:
     for key in (name, f"{name}.weight"):
         if key in parameters:
             path, _, last = key.rpartition(".")
-            return parameters[key], holders[path], last
+            return parameters[key], holders[path] if last == "weight" else None
     tables = [key.removesuffix(".weight") for key, p in parameters.items() if p.dim() == 2]
     if name in holders:
         inside = [table for table in tables if table.startswith(f"{name}.")]
@@ -286,7 +201,7 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module, str]:
 
 
 def _check_table(
-    table: torch.Tensor, name: str, dim: int | None, plans: Sequence[_Plan], side: str
+    table: torch.Tensor, name: str, dim: int, plans: Sequence[_Plan], side: str
 ) -> None:
     from torch.nn.parameter import UninitializedParameter
 
@@ -296,7 +211,7 @@ def _check_table(
         raise DataError(f"table {name!r} must be 2-D, its shape is {tuple(table.shape)}")
     if not table.is_floating_point():
         raise DataError(f"table {name!r} holds {table.dtype}: it must be floating point")
-    if dim is not None and table.shape[1] != dim:
+    if table.shape[1] != dim:
         raise DataError(
             f"table {name!r} has {table.shape[1]} columns but the {side} embeddings have {dim}"
         )

@@ -3,7 +3,7 @@
 Any `leporid.graph.Graph` will do, in this process or elsewhere.
 
 eigenpairs  `laplacian_eigenpairs`: checks, the choice of a solver, LAPACK, warnings
-embedding   `Embedding`, one vector per row with its provenance; signs and coordinates of vectors
+embedding   `Embedding`, one vector per row with its provenance; signs of vectors
 estimators  `Leporid` and `LaplacianEigenmaps`, with scikit-learn's interface
 extension   landmarks and out-of-sample extension, of eigenvectors and of a trained table
 gpu         Lanczos on a torch device

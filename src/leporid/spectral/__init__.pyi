@@ -1,11 +1,9 @@
 from .eigenpairs import laplacian_eigenpairs as laplacian_eigenpairs
 from .embedding import Embedding as Embedding
-from .embedding import align_columns as align_columns
 from .embedding import column_signs as column_signs
 from .embedding import standardize as standardize
 from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
 from .estimators import Leporid as Leporid
-from .extension import ENTRIES_AT_ONCE as ENTRIES_AT_ONCE
 from .extension import Landmarks as Landmarks
 from .extension import TableExtension as TableExtension
 from .extension import landmark_count as landmark_count

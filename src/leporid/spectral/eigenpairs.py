@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
 
@@ -40,7 +39,6 @@ def laplacian_eigenpairs(
     device: Device = "auto",
     threads: int | None = None,
     progress: bool | ProgressLike | None = None,
-    v0: NDArray[np.floating[Any]] | None = None,
 ) -> Eigenpairs:
     """The `dim` largest eigenpairs of A = D_reg^-1/2 W D_reg^-1/2, the first included.
 
@@ -49,9 +47,8 @@ def laplacian_eigenpairs(
 
     `graph` is a `Graph` or a symmetric non-negative scipy matrix. `tol` bounds the residual;
     float32 arithmetic reaches about 3e-7, and float64, which also takes over where float32 falls
-    short, 1e-12. `v0` (float[n, any]) initialises the solver, for instance with the embedding of
-    yesterday's graph. Where the graph has fewer than `dim` nodes with edges, the last columns are
-    zero with eigenvalue 0. The same seed on the same machine gives the same bits.
+    short, 1e-12. Where the graph has fewer than `dim` nodes with edges, the last columns are zero
+    with eigenvalue 0. The same seed on the same machine gives the same bits.
     """
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
@@ -65,7 +62,7 @@ def laplacian_eigenpairs(
         warn(f"{alone} of {operator.n} nodes have no edges: their vectors are zero")
     rank, dtype = min(dim, operator.n_active), "float64" if tol < FLOAT32_REACHES else "float32"
     bound, reporter = tol * operator.norm, make_progress(progress)
-    problem = Problem(operator, rank, bound, dtype, seed, reporter, v0)
+    problem = Problem(operator, rank, bound, dtype, seed, reporter)
     solution = _solve(problem, solver, device, threads)
     residuals = solution.residuals / operator.norm
     if (residuals > tol).any():

@@ -1,15 +1,11 @@
-"""`Embedding`: one vector per row and its provenance; signs and coordinates of eigenvectors."""
+"""`Embedding`: one vector per row and its provenance; signs of eigenvectors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import orthogonal_procrustes
-
-Vectors = NDArray[np.floating[Any]]
 
 
 def standardize(vectors: NDArray[np.float32], scale: float = 1.0) -> NDArray[np.float32]:
@@ -69,27 +65,3 @@ def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:
     """+1 or -1 per column, by which the entry of largest magnitude becomes positive."""
     peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     return np.where(peak < 0, -1, 1).astype(vectors.dtype)
-
-
-def repeated_values(values: NDArray[np.float64], tol: float) -> list[slice]:
-    """Runs of eigenvalues (descending) that lie within `tol`, as slices; most hold one."""
-    cuts = [0]
-    for column in range(1, len(values)):
-        if values[cuts[-1]] - values[column] > tol:
-            cuts.append(column)
-    return [slice(*run) for run in pairwise([*cuts, len(values)])]
-
-
-def align_columns(
-    new: NDArray[np.float32], values: NDArray[np.float64], old: Vectors, tol: float
-) -> NDArray[np.float32]:
-    """Eigenvectors float32[n, d] with the signs of `old`, float[m, d] with m <= n.
-
-    Vectors whose values lie within `tol` are rotated among themselves; a single one is at most
-    flipped. Residuals change by no more than `tol`.
-    """
-    aligned = new.copy()
-    for run in repeated_values(values, tol):
-        turn, _ = orthogonal_procrustes(new[: len(old), run].astype(np.float64), old[:, run])
-        aligned[:, run] = new[:, run] @ turn.astype(np.float32)
-    return aligned

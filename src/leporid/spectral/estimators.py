@@ -1,7 +1,5 @@
 """`Leporid` and `LaplacianEigenmaps`: scikit-learn's interface to `laplacian_eigenpairs`."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +7,7 @@ from typing import Any, Literal, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import orthogonal_procrustes
 
-from leporid._deprecated import renamed_arguments
 from leporid.config import checked
 from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
@@ -19,12 +15,11 @@ from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, checked_csr, k
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import extension
 from leporid.spectral.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs
-from leporid.spectral.embedding import Vectors, align_columns
 from leporid.spectral.extension import Extension, Landmarks
 from leporid.spectral.saved import read_fitted, write_fitted
 
 SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "seed", "device", "threads"]
-_FITTED = ("embedding", "eigenvalues", "residuals", "degrees", "rotation", "landmarks")
+_FITTED = ("embedding", "eigenvalues", "residuals", "degrees", "landmarks")
 ARRAYS = {**{name: f"{name}_" for name in _FITTED}, "thresholds": "_thresholds"}
 """Names in the file of a fitted estimator, and their attributes."""
 
@@ -44,8 +39,6 @@ class Leporid:
     residuals_ : float64[dim], ||A q - mu q||, computed in float64
     degrees_ : float64[n], d = W 1; outside the landmarks, the sum of a row's weights to them
     landmarks_ : int64[m], ascending: the rows that were fitted; None for all of them
-    rotation_ : float64[dim, dim]; `embedding_ @ rotation_` lies in the coordinates of `init`, the
-        identity without `init`
     graph_ : the `KnnGraph`, of the landmarks where there are some; missing after a fit on a
         cluster, and after `load`
     n_iter_ : products of the eigensolver
@@ -74,20 +67,11 @@ class Leporid:
     linear in the rows. None for all; "auto" for all while that costs at most four times as much
     (benchmarks/records/scale.json)."""
 
-    def _solve(self, graph: Graph, progress: ProgressLike, init: Any = None) -> None:
+    def _solve(self, graph: Graph, progress: ProgressLike) -> None:
         """Store the eigenpairs of `graph` and reset all else that a fit sets."""
         settings: dict[str, Any] = {name: getattr(self, name) for name in SOLVER_SETTINGS}
-        old = v0 = init.embedding_ if isinstance(init, Leporid) else init
-        if old is not None and graph.n > len(old):
-            v0 = np.vstack([old, init._extension().embed(graph.csr()[len(old) :, : len(old)])])
-        pairs = laplacian_eigenpairs(graph, self.dim, progress=progress, v0=v0, **settings)
+        pairs = laplacian_eigenpairs(graph, self.dim, progress=progress, **settings)
         self.embedding_: NDArray[np.float32] = pairs.vectors
-        self.rotation_: NDArray[np.float64] = np.eye(self.dim)
-        if old is not None:
-            self.embedding_ = align_columns(pairs.vectors, pairs.values, old, self.tol)
-            reference = old if old is init else old.astype(np.float64) @ init.rotation_
-            new = self.embedding_[: len(old)].astype(np.float64)
-            self.rotation_, _ = orthogonal_procrustes(new, reference)
         self.eigenvalues_: NDArray[np.float64] = pairs.values
         self.residuals_: NDArray[np.float64] = pairs.residuals
         self.n_iter_: int = pairs.iterations
@@ -98,13 +82,11 @@ class Leporid:
         self._rows: BinaryCSR | None = None
         self._thresholds: NDArray[np.float32] | None = None
 
-    @renamed_arguments(start="init")
     def fit(
         self,
         X: Any,
         y: Any = None,
         *,
-        init: Leporid | Vectors | None = None,
         client: Any | None = None,
         progress: bool | ProgressLike | None = None,
     ) -> Self:
@@ -114,17 +96,12 @@ class Leporid:
         interaction), a `graph.BinaryCSR`, whose columns may lie in a file, or a `KnnGraph`. With
         `metric="precomputed"` a square matrix is a graph. `y` is ignored.
 
-        `init`, the vectors of an earlier fit, initialises the solver, and the new vectors agree
-        with them in sign and through `rotation_`. It is an estimator fitted on the first rows of
-        X, perhaps with fewer interactions and columns; or float[n, dim], zeros for a new row.
-
         With `client`, a `distributed.Client`, interactions are embedded on its cluster: the same
         vectors, but the graph stays there and `graph_` does not exist afterwards.
         """
         if isinstance(X, KnnGraph) or self.metric == "precomputed":
-            for name, value in (("client", client), ("init", init)):
-                if value is not None:
-                    raise ConfigError(f"{name}= takes interactions: a graph is embedded without it")
+            if client is not None:
+                raise ConfigError("client= takes interactions: a graph is embedded without it")
             return self.fit_graph(X, progress=progress)
         if self.metric != "jaccard":
             raise ConfigError(f"metric must be 'jaccard' or 'precomputed', not {self.metric!r}")
@@ -132,7 +109,6 @@ class Leporid:
         n = rows.n
         if n < 2:
             raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
-        init = self._checked_init(init, rows)
         count, reporter = extension.landmark_count(self.landmarks, n), make_progress(progress)
         chosen = extension.choose_landmarks(rows, count, self.seed) if count < n else None
         fitted = rows if chosen is None else binary_csr(rows.take(chosen))
@@ -140,12 +116,12 @@ class Leporid:
         where: dict[str, Any] = {"device": self.device, "progress": reporter}
         if client is None:
             graph = knn_graph(fitted, k=k, threads=self.threads, **where)
-            self._solve(graph, reporter, init)
+            self._solve(graph, reporter)
             self._graph = graph
         else:
             remote = BlockGraph(client, fitted, k, **where)
             try:
-                self._solve(remote, reporter, init)
+                self._solve(remote, reporter)
                 self._thresholds = remote.thresholds
             finally:
                 remote.release()
@@ -170,36 +146,6 @@ class Leporid:
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.float32]:
         """`fit` with the same options, then the embedding of the fitted rows."""
         return self.fit(X, y, **options).embedding_
-
-    def _checked_init(self, init: Leporid | Vectors | None, rows: BinaryCSR) -> Any:
-        """`init` for a fit on `rows`: None, a fitted estimator or float32[n, dim]."""
-        n, columns = rows.n, rows.n_columns
-        if init is None:
-            return None
-        if self.landmarks is not None:
-            raise ConfigError("init= needs a fit on all rows: leave out landmarks=")
-        if not isinstance(init, Leporid):
-            old = np.asarray(init, dtype=np.float32)
-            if old.shape != (n, self.dim):
-                shape = " x ".join(map(str, old.shape))
-                raise DataError(f"the old vectors are {shape}, but {n} rows and dim={self.dim}")
-            return old
-        init._check_fitted()
-        old = init.embedding_
-        if init._rows is None:
-            raise DataError("init= needs interactions: a fit on a graph has none to compare with")
-        if init.landmarks_ is not None:
-            raise ConfigError("init= needs a fit on all rows: fit without it after landmarks=")
-        if columns < init.n_features_in_:
-            raise DataError(
-                f"X has {columns} features, but {self._name} is expecting "
-                f"{init.n_features_in_} features as input, or more"
-            )
-        if old.shape[1] != self.dim:
-            raise ConfigError(f"dim was {old.shape[1]} and is {self.dim} now: leave out init=")
-        if n < len(old):
-            raise DataError(f"X has {n} rows, but {len(old)} were fitted: keep an empty row too")
-        return init
 
     @property
     def graph_(self) -> KnnGraph:

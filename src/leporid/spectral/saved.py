@@ -64,7 +64,7 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     if not inside or (np.diff(landmarks, prepend=-1, append=n) <= 0).any():
         raise DataError("its landmarks are not rows of the embedding")
     fitted, nothing = len(landmarks), np.zeros(0, np.int64)
-    shapes = {"eigenvalues": (dim,), "residuals": (dim,), "degrees": (n,), "rotation": (dim, dim)}
+    shapes = {"eigenvalues": (dim,), "residuals": (dim,), "degrees": (n,)}
     if "thresholds" in arrays:
         shapes["thresholds"] = (fitted,)
     for name, shape in {"embedding": (n, dim), **shapes}.items():

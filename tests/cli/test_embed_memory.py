@@ -1,4 +1,4 @@
-"""`leporid embed --memory` and `--refresh`."""
+"""`leporid embed --memory`."""
 
 from __future__ import annotations
 
@@ -43,28 +43,6 @@ def test_memory_gives_the_same_vectors(tmp_path: Path, log: Interactions) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "one", "two"]
 
 
-def test_refresh_stays_in_the_old_coordinates(tmp_path: Path, log: Interactions) -> None:
-    assert log.time is not None
-    early = log.select(log.time <= np.quantile(log.time, 0.9))
-    # ids of their own, sorted anew in every file: rows are matched by id, not by place
-    write_log(early, tmp_path / "early.parquet")
-    write_log(log, tmp_path / "all.parquet")
-    embed(tmp_path / "early.parquet", "-o", tmp_path / "old")
-    embed(tmp_path / "all.parquet", "-o", tmp_path / "fresh")
-    embed(tmp_path / "all.parquet", "-o", tmp_path / "new", "--refresh", tmp_path / "old")
-    old, fresh, new = (read_embeddings(tmp_path / name) for name in ("old", "fresh", "new"))
-    assert new.user_ids == fresh.user_ids
-    assert new.users.provenance["rotated"] is True
-    for one, other in ((new.users, fresh.users), (new.items, fresh.items)):
-        overlap = np.linalg.svd(one.vectors.T @ other.vectors, compute_uv=False)
-        np.testing.assert_allclose(overlap, 1.0, atol=1e-4)
-    assert old.user_ids is not None
-    assert new.user_ids is not None
-    place = new.user_ids.encode(old.user_ids.ids)
-    near = np.linalg.norm(new.users.vectors[place] - old.users.vectors)
-    assert near < 0.9 * np.linalg.norm(fresh.users.vectors[place] - old.users.vectors)
-
-
 def test_what_does_not_go_together(tmp_path: Path, log: Interactions) -> None:
     write_log(log, tmp_path / "log.parquet")
 
@@ -74,8 +52,5 @@ def test_what_does_not_go_together(tmp_path: Path, log: Interactions) -> None:
         assert done.exit_code != 0
         return str(done.exception) + done.output
 
-    embed(tmp_path / "log.parquet", "-o", tmp_path / "old")
-    assert "--memory and --refresh" in error("--memory", "9GB", "--refresh", tmp_path / "old")
-    assert "not svd" in error("--method", "svd", "--refresh", tmp_path / "old")
+    assert "--memory and --scheduler" in error("--memory", "9GB", "--scheduler", "tcp://none:1")
     assert "not svd" in error("--method", "svd", "--memory", "9GB")
-    assert "dim=7" in error("--dim", 7, "--refresh", tmp_path / "old", "--no-cache")
