@@ -202,13 +202,6 @@ def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
         found = await service.search(served, query, n, client_of(http.scope))
         return JSONResponse({"items": [served.item(i) for i in found]})
 
-    @app.get("/map")
-    async def item_map(http: Request, run: _Run = "main") -> Response:
-        """Of every item `x` and `y`, its `genre` and `cluster`; the names of both; the `layout`."""
-        answer = service.run(run).map
-        service.budget.charge(client_of(http.scope), len(answer) // 250)
-        return Response(answer, media_type="application/json")
-
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Counters for Prometheus."""
