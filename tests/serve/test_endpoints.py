@@ -110,7 +110,7 @@ def test_the_second_run_answers_under_its_name(app: Any, model: Recommender, run
     assert [run["name"] for run in infos] == ["main", "compare"]
     assert all(run["fitted"].startswith("validated model, fitted on") for run in infos)
     runs = app.state.service.runs
-    assert runs["main"].neighbours is runs["compare"].neighbours, "the same data, the same graph"
+    assert runs["main"].graph is runs["compare"].graph, "the same data, the same graph"
 
 
 @pytest.mark.parametrize(
