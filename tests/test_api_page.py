@@ -32,7 +32,6 @@ FOR_OTHER_PACKAGES = {
         "in_words",
         "is_split",
         "items_where",
-        "rarest_genres",
         "VECTOR_READERS",
         "read_ids",
         "titles_of",

@@ -133,11 +133,6 @@ async def search(target: Target, seconds: float) -> Counter[int]:
     return await repeat(target, sent, seconds, 2, ATTACKERS[:1])
 
 
-async def item_map(target: Target, seconds: float) -> Counter[int]:
-    """The whole map, again and again."""
-    return await repeat(target, get("/map"), seconds, 2, ATTACKERS[:1])
-
-
 async def histories(target: Target, seconds: float) -> Counter[int]:
     """Histories of 1,000 items with reasons, from two addresses."""
     past = [target.items[i % len(target.items)] for i in range(1000)]
@@ -156,7 +151,6 @@ ATTACKS: dict[str, tuple[str, Callable[[Target, float], Awaitable[Counter[int]]]
     "1 MiB of unknown keys": ("small", extra_keys),
     "500 connections": ("small", connections),
     "128 words": ("large", search),
-    "the map": ("large", item_map),
     "histories of 1,000": ("small", histories),
 }
 """Name: the run that is served, and the attack."""

@@ -1,6 +1,6 @@
 """The service, asked as a client would ask it.
 
-test_endpoints.py covers app, engine, service, schemas, middleware, metrics, page and item_map;
+test_endpoints.py covers app, engine, service, schemas, middleware, metrics and page;
 test_events.py service, store and the swap of a run; test_store.py and test_kill.py store;
 test_batching.py batching; test_mapped.py loaded_run; test_server.py server and the choice of
 threads; test_two_stage.py engine with a first stage; test_hostile.py, test_fuzz.py and

@@ -20,7 +20,7 @@ from leporid.models import Recommender
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Maps are neither read from the home folder nor left there."""
+    """Nothing is read from the cache in the home folder or left there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEPORID_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield

@@ -53,7 +53,7 @@ def local(run_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     ],
 )
 def test_nothing_is_read_without_the_token(locked: Any, headers: dict[str, str]) -> None:
-    urls = "/", "/docs", "/openapi.json", "/items", "/metrics", "/map", "/users/1", "/nowhere"
+    urls = "/", "/docs", "/openapi.json", "/items", "/metrics", "/users/1", "/nowhere"
     for refused in talk(
         locked, *({"method": "GET", "url": url, "headers": headers} for url in urls)
     ):
@@ -168,7 +168,7 @@ def test_head_is_answered_wherever_get_is(local: Any, model: Recommender) -> Non
     item, user = model.items.external(1), model.users.external(1)
     for url in (
         *("/", "/static/app.js", "/docs", "/openapi.json", "/health", "/metrics", "/favicon.ico"),
-        *(f"/similar/{item}", f"/users/{user}", "/items?query=film", "/map", "/users/nobody"),
+        *(f"/similar/{item}", f"/users/{user}", "/items?query=film", "/users/nobody"),
     ):
         read = get(local, url)
         head = talk(local, {"method": "HEAD", "url": url})[0]

@@ -106,11 +106,6 @@ def test_similar_items_users_search_and_map(app: Any, model: Recommender) -> Non
     assert all("3" in item["title"] for item in found)
     count = sum("3" in f"Film {i}, part {i % 7}" for i in model.items.ids.to_pylist())
     assert len(found) == min(30, count)
-    everything = get(app, "/map").json()
-    assert len(everything["x"]) == len(everything["cluster"]) == len(model.items)
-    assert everything["ids"] == model.items.ids.to_pylist()
-    assert {"Drama", "War", "Comedy"} <= set(everything["genres"])
-    assert max(map(abs, everything["x"] + everything["y"])) <= 1
 
 
 def test_the_second_run_answers_under_its_name(app: Any, model: Recommender, run_dir: Path) -> None:
@@ -122,7 +117,7 @@ def test_the_second_run_answers_under_its_name(app: Any, model: Recommender, run
     assert [run["name"] for run in infos] == ["main", "compare"]
     assert all(run["fitted"].startswith("validated model, fitted on") for run in infos)
     runs = app.state.service.runs
-    assert runs["main"].neighbours is runs["compare"].neighbours, "the same data, the same graph"
+    assert runs["main"].graph is runs["compare"].graph, "the same data, the same graph"
 
 
 @pytest.mark.parametrize(
@@ -226,7 +221,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 def test_the_page_asks_no_other_host_and_is_small(app: Any) -> None:
     size = 0
-    for path in ("/", "/static/app.js", "/static/map.js", "/static/style.css", "/docs"):
+    for path in ("/", "/static/app.js", "/static/style.css", "/docs"):
         answer = get(app, path)
         assert answer.status_code == 200, path
         assert "http://" not in answer.text.replace("http://www.w3.org", "")

@@ -1,4 +1,4 @@
-"""The page in a real browser: search, click, change, map, error, phone width."""
+"""The page in a real browser: search, click, change, error, phone width."""
 
 from __future__ import annotations
 
@@ -104,38 +104,12 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         page.wait(f"{FIRST} !== {before[0]!r}")
         assert before[0] in listed(page, "#history li > span")
 
-        # The map: a point under the pointer says its title, a click adds it, zoom changes it.
-        page.run("document.getElementById('map').scrollIntoView()")
-        spot = page.run(
-            "(() => { const i = maps.main.ids.findIndex((id) => "
-            "!history_.some((h) => h.id === id)); const [x, y] = map.screen(i); "
-            "const r = map.canvas.getBoundingClientRect(); const j = map.at(x, y); "
-            "return [r.left + x, r.top + y, maps.main.titles[j]]; })()"
-        )
-        page.mouse("mouseMoved", spot[0], spot[1])
-        page.wait(f"document.getElementById('tip').textContent === {spot[2]!r}")
-        page.mouse("mousePressed", spot[0], spot[1])
-        page.mouse("mouseReleased", spot[0], spot[1])
-        page.wait("document.querySelectorAll('#history li').length === 3")
-        page.run("document.getElementById('zoom-in').click()")
-        assert page.run("map.view.scale") == pytest.approx(1.5)
-        page.run("document.getElementById('zoom-all').click()")
+        # What is similar to an item is listed below.
         page.run("document.querySelector('#history button[aria-label^=Items]').click()")
         page.wait("document.querySelectorAll('#similar li').length > 3")
         page.screenshot(pictures / "page-light.png")
         page.size(1280, 1400, dark=True)
         page.screenshot(pictures / "page-dark.png")
-
-        # The legend filters: what is hidden is neither drawn nor found under the pointer.
-        page.run("map.all()")
-        page.click("#legend button")
-        assert page.run("document.querySelector('#legend button').ariaPressed") == "true"
-        assert page.run("map.groups.every((g, i) => map.hidden(i) === (g !== 0))")
-        assert page.run("map.groups.every((g, i) => { const j = map.at(...map.screen(i)); "
-                        "return j < 0 || map.groups[j] === 0; })")  # fmt: skip
-        page.click("#legend button")
-        assert page.run("map.groups.every((g, i) => !map.hidden(i))")
-        assert page.run("map.names.length") > 3
 
         # A user of the log: the same list as for a program, until the history is edited.
         known = page.run("fetch('/users/7').then((r) => r.json())")
@@ -157,7 +131,7 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         page.size(390, 844, dark=True)
         shown = "[...document.querySelectorAll('main > section')].filter((e) => e.offsetWidth)"
         heights = set()
-        for part in ("choose", "recs", "all", "near"):
+        for part in ("choose", "recs", "near"):
             page.click(f"#t-{part}")
             heights.add(page.run("document.getElementById('tabs').offsetHeight"))
             assert page.run(f"{shown}.map((e) => e.id)") == [part]
@@ -182,7 +156,7 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
 
         # Every control has a name a screen reader can say.
         nameless = page.run(
-            "[...document.querySelectorAll('button, input, select, canvas')].filter((e) => "
+            "[...document.querySelectorAll('button, input')].filter((e) => "
             "!(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)).length"
         )
         assert nameless == 0
@@ -224,9 +198,7 @@ def test_the_documentation_is_fastapis_own_and_needs_no_other_host(
         assert page.complaints() == []
 
 
-def test_without_titles_it_says_how_to_get_them_and_the_map_can_be_left_out(
-    page: Page, run_dir: Path, tmp_path: Path
-) -> None:
+def test_without_titles_it_says_how_to_get_them(page: Page, run_dir: Path, tmp_path: Path) -> None:
     shutil.copytree(run_dir, tmp_path / "alone" / "run")
     with server(tmp_path / "alone" / "run", tmp_path / "events.db") as (_, address):
         page.size(1280, 900)
@@ -234,38 +206,3 @@ def test_without_titles_it_says_how_to_get_them_and_the_map_can_be_left_out(
         page.wait(READY)
         assert "--items" in page.run("document.getElementById('no-titles').innerText")
         assert page.run("document.getElementById('differ').hidden")
-        page.click("#map-part summary")
-        page.wait("!document.getElementById('map-part').open")
-        before = len(page.requests())
-        page.open(address + "/")
-        page.wait(READY)
-        asked = page.requests()[before:]
-        assert not [url for url in asked if "/map?" in url], "nor asked for on the next visit"
-        page.click("#map-part summary")
-        page.wait("map.data && map.frames > 0")
-
-
-def test_ten_thousand_points_are_drawn_within_a_frame_or_two(
-    page: Page, run_dir: Path, tmp_path: Path
-) -> None:
-    with server(run_dir, tmp_path / "events.db") as (_, address):
-        page.size(1280, 900)
-        page.open(address + "/")
-        page.wait("document.body && document.body.dataset.ready === 'yes'")
-        drawn = page.run(
-            "(async () => { const n = 10000, r = () => Array.from({length: n}, () => "
-            "Math.random() * 2 - 1); map.setData({ids: [...Array(n).keys()], "
-            "titles: Array(n).fill('t'), x: r(), y: r()}); "
-            "map.setGroups(Array.from({length: n}, (_, i) => i % 12)); "
-            "for (let i = 0; i < 20; i++) { map.zoom(1.02); "
-            "await new Promise(requestAnimationFrame); "
-            "await new Promise(requestAnimationFrame); } return map.frames; })()"
-        )
-        assert drawn >= 20
-        print("milliseconds a frame:", page.run(_PAINT))
-
-
-_PAINT = (
-    "(() => { const t = performance.now(); for (let i = 0; i < 20; i++) map.paint(); "
-    "return (performance.now() - t) / 20; })()"
-)

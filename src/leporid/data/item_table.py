@@ -6,7 +6,6 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
@@ -236,24 +235,6 @@ def items_where(source: Any, column: str, *values: str, among: IdMap | None = No
             f"no item of {source} has {column}={','.join(values)}; there are {known or 'none'}"
         )
     return ids
-
-
-def rarest_genres(
-    genres: Sequence[tuple[str, ...]], most: int
-) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Each item's rarest among the `most` common genres: "Drama" on everything would say little.
-
-    The names, the most common first, and int32[n_items], an index into them. Items with none of
-    them share a last name, "other"; without any genres there are no names and the indices are -1.
-    """
-    count = Counter(name for names in genres for name in names)
-    common = [name for name, _ in count.most_common(most)]
-    if not common:
-        return (), np.full(len(genres), -1, np.int32)
-    shared = [[name for name in names if name in common] for names in genres]
-    own = [min(names, key=lambda name: count[name], default="other") for names in shared]
-    names = (*common, *({"other"} - set(common) if "other" in own else ()))
-    return names, np.asarray([names.index(name) for name in own], np.int32)
 
 
 def _item_file(source: str | os.PathLike[str]) -> Path:

@@ -4,7 +4,6 @@ ab_test     `ABTest`: users are divided between two runs, and what they are show
 access      `Access`: who may read, who may write events, who may reload
 app         `create_app`: the endpoints and the page. Every error is one sentence in JSON
 batching    `Batcher`: one thread shared fairly by clients; `Budget`: a rate limit per client
-item_map    The map of all items: two coordinates each, colours and the names of clusters
 live_results  `compare_live`: in which of two served runs did users have more hits?
 loaded_run  `LoadedRun`: everything the service knows of one run, loaded once and never changed
 middleware  What is counted of every request, and which are let in; metrics for Prometheus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -179,7 +180,8 @@ def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
         s.bound("n", n, service.limits.n)
         served = service.run(run)
         index = served.model.items.index(item)
-        near = [{**served.item(i), "similarity": w} for i, w in served.neighbours.similar(index, n)]
+        found = (await served.graph.ready()).similar(index, n)
+        near = [{**served.item(i), "similarity": w} for i, w in found]
         return JSONResponse({"item": served.item(index), "similar": near})
 
     @app.get("/users", response_model=s.UserAnswer)
@@ -199,15 +201,10 @@ def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
         """Items by title, the most popular first; all words must occur."""
         s.bound("n", n, service.limits.n)
         served = service.run(run)
-        found = await service.search(served, query, n, client_of(http.scope))
+        words = 1 + len(set(query.split()))  # each is looked for in every title
+        service.budget.charge(client_of(http.scope), n + words * len(served.ids) // 200)
+        found = await asyncio.to_thread(served.search, query, n)
         return JSONResponse({"items": [served.item(i) for i in found]})
-
-    @app.get("/map")
-    async def item_map(http: Request, run: _Run = "main") -> Response:
-        """Of every item `x` and `y`, its `genre` and `cluster`; the names of both; the `layout`."""
-        answer = service.run(run).map
-        service.budget.charge(client_of(http.scope), len(answer) // 250)
-        return Response(answer, media_type="application/json")
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:

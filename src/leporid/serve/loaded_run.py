@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +18,49 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_object
-from leporid.data import ItemInfo, Sequences, titles_of
+from leporid.data import Interactions, ItemInfo, Sequences, titles_of
 from leporid.errors import DataError, UnknownIdError
 from leporid.evaluation import Catalogue
 from leporid.models import ItemNeighbours, Recommender, find_model, fit_sentence
 from leporid.progress import say
-from leporid.serve.item_map import item_map, item_vectors
 from leporid.threads import choose_torch_threads
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _TIMED = 8
 """Users scored at once to choose the number of threads."""
+_SHOWN = 100
+"""Items of a user's history that are listed."""
 _HOSTS = 20
 """Hosts of pictures that a page may ask: a header has no room for thousands."""
 _TRIES = 5
 """How often a folder that is replaced while it is read is read again."""
+_GRAPHS = ThreadPoolExecutor(1, "item graph")
+
+
+class ItemGraph:
+    """The neighbours of all items, computed once, when they are first asked for."""
+
+    def __init__(self, known: Interactions) -> None:
+        self._known = known
+
+    @cached_property
+    def _neighbours(self) -> Future[ItemNeighbours]:
+        say(f"finding the neighbours of {self._known.n_items:,} items")
+        return _GRAPHS.submit(ItemNeighbours, self._known)
+
+    def neighbours(self) -> ItemNeighbours:
+        """Wait for them."""
+        return self._neighbours.result()
+
+    async def ready(self) -> ItemNeighbours:
+        """Wait for them while the event loop answers others."""
+        # Without the shield, a request that is cancelled would cancel them for all others.
+        return await asyncio.shield(asyncio.wrap_future(self._neighbours))
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedRun:
-    """A model with titles, the item graph and the map."""
+    """A model with titles and the item graph."""
 
     path: Path
     label: str
@@ -50,12 +76,10 @@ class LoadedRun:
     """int64[n_items]: item indices, the one with most interactions first."""
     spelled: pa.Array
     """Their titles in this order, as they are compared with a search."""
-    neighbours: ItemNeighbours
+    graph: ItemGraph
     """For similar items and for the reasons of a recommendation."""
     catalogue: Catalogue
     """What the rules of a request are bound to."""
-    map: bytes
-    """The answer of GET /map: 200,000 items are 20 MB, too much to make per request."""
     metrics: Mapping[str, float]
     """On test, from the record; empty where there is none."""
     threads: int | None
@@ -84,7 +108,7 @@ class LoadedRun:
         value = self.model.reason_value
         return [
             [{"id": self.ids[i], "title": self.shown[i].title, value: number} for i, number in row]
-            for row in self.model.reasons(past, items, near=self.neighbours)
+            for row in self.model.reasons(past, items, near=self.graph.neighbours())
         ]
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
@@ -105,6 +129,24 @@ class LoadedRun:
                 raise
             return str(user), None, np.empty(0, np.int32)
         return str(self.model.users.external(index)), index, self.model.known.sequences().of(index)
+
+    def user(self, name: str, stored: Sequence[str]) -> dict[str, Any]:
+        """A user as GET /users/{id} shows them, with the items that the store knows."""
+        _, index, before = self.find_user(name, required=not stored)
+        recent = np.concatenate([before, self.known_items(stored)])[-_SHOWN:]
+        return {
+            "id": name if index is None else self.model.users.external(index),
+            "known": index is not None,
+            "interactions": len(before),
+            "new_events": len(stored),
+            "recent": [self.item(i) for i in recent],
+        }
+
+    def draw(self, number: int) -> list[str]:
+        """Ids of 20 users with a history, drawn by a number."""
+        able = np.flatnonzero(np.diff(self.model.known.sequences().indptr))
+        drawn = np.random.default_rng(number).choice(able, 20)
+        return [str(self.model.users.external(int(index))) for index in drawn]
 
     def search(self, query: str, n: int) -> list[int]:
         """Items whose title has every word of the query; titles that begin with it come first."""
@@ -161,41 +203,35 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
     say(f"reading the model in {folder}")
     model: Recommender = Recommender.load(folder, mapped=True)
+    if len(model.users) == 0 or len(model.items) == 0:
+        raise DataError(f"the model of {path} has no users or no items: nothing to serve")
     items = items or _beside([path, *([like.path] if like else [])])
     information, catalogue = _information(model, items), model.catalogue(items)
     record = read_object(path / "record.json") if (path / "record.json").is_file() else {}
+    graph = ItemGraph(model.known)
     if like is not None and like.model.known.digest == model.known.digest:
-        neighbours = like.neighbours
-    else:
-        say(f"finding the neighbours of {len(model.items):,} items")
-        neighbours = ItemNeighbours(model.known)
+        graph = like.graph
     some = np.arange(min(_TIMED, len(model.users)), dtype=np.int32)
     members = getattr(model, "members", ())
     name = " + ".join(member.name for member in members) or model.name
     has_net = any(hasattr(part, "net") for part in (model, *members))
     # What a first stage prepares once, no request should wait for.
     model.retrieve(some, 1, 2, hidden=model.known.hidden().take(some))
-    titles = tuple(info.title for info in information)
-    genres = tuple(info.genres for info in information)
-    ids = tuple(model.items.ids.to_pylist())
     popularity = np.bincount(model.known.item, minlength=len(model.items))
     popular = np.argsort(-popularity, kind="stable")
-    spelled = [" ".join(title.casefold().split()) for title in titles]
-    say(f"drawing the map of {len(model.items):,} items")
-    layout = item_map(item_vectors(folder, catalogue), titles, genres)
+    spelled = [" ".join(info.title.casefold().split()) for info in information]
     hosts = {"/".join(i.picture.split("/")[:3]) for i in information if i.picture[:4] == "http"}
     return LoadedRun(
         path=path,
         label=f"{name}, {record['init']} initialisation" if record.get("init") else name,
         model=model,
-        ids=ids,
+        ids=tuple(model.items.ids.to_pylist()),
         shown=information,
         picture_hosts=" ".join(sorted(hosts)[:_HOSTS]),
         popular=popular,
         spelled=pa.array(spelled, pa.large_string()).take(pa.array(popular)),
-        neighbours=neighbours,
+        graph=graph,
         catalogue=catalogue,
-        map=to_json({"ids": ids, "titles": titles, **layout}),
         metrics=record.get("metrics", {}),
         threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
         loaded_at=time.time(),

@@ -156,6 +156,15 @@ class EventsRequest(_In):
 
     events: _Bounded[EventIn] = Field(min_length=1)
 
+    def check(self, limits: ServeLimits) -> None:
+        """Refuse too many events, and users that no store can keep."""
+        bound("events", len(self.events), limits.events)
+        for event in self.events:
+            if not 0 < len(str(event.user)) <= ID_LENGTH:
+                raise RequestError(f"a user id has 1 to {ID_LENGTH} characters")
+            if "\0" in str(event.user):
+                raise RequestError("a user id must not contain NUL: no database would keep it")
+
 
 class Item(BaseModel):
     """An item with its title."""

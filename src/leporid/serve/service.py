@@ -27,8 +27,6 @@ from leporid.serve.rules import bind_rules
 from leporid.serve.store import Event, EventStore, Impression
 from leporid.threads import torch_threads
 
-_SHOWN = 100
-"""Items of a user's history that are listed."""
 _LARGE, _PAUSE_SECONDS = 2000, 0.01
 """A request that costs more waits a moment first: its client may have hung up at once."""
 _NO_ITEMS = np.empty(0, np.int32)
@@ -188,6 +186,7 @@ class Service:
                 fresh = await asyncio.to_thread(self._load)
                 # The first score of a model prepares what it keeps: before the swap, not after.
                 await self._scoring.submit([_first_query(run) for run in fresh.values()])
+                await asyncio.gather(*(run.graph.ready() for run in fresh.values()))
             except LeporidError:
                 raise
             except Exception as error:
@@ -248,6 +247,8 @@ class Service:
         try:
             if gone is not None and cost > _LARGE:
                 await asyncio.wait([gone], timeout=_PAUSE_SECONDS)
+            for served in {query.run for query in queries if query.explain}:
+                await served.graph.ready()  # here: the scoring thread answers others meanwhile
             rows = await self._scoring.submit(queries, client, gone)
         finally:
             if gone is not None:
@@ -347,13 +348,9 @@ class Service:
     async def store_events(self, request: s.EventsRequest, client: str = "") -> int:
         """Keep events; when this returns they are on disk."""
         run, now = self.runs["main"], int(self._clock())
-        s.bound("events", len(request.events), self.limits.events)
+        request.check(self.limits)
         events = []
         for event in request.events:
-            if not 0 < len(str(event.user)) <= s.ID_LENGTH:
-                raise s.RequestError(f"a user id has 1 to {s.ID_LENGTH} characters")
-            if "\0" in str(event.user):
-                raise s.RequestError("a user id must not contain NUL: no database would keep it")
             item = run.model.items.external(run.model.items.index(event.item))
             when = now if event.time is None else event.time
             events.append(Event(run.find_user(event.user)[0], str(item), when))
@@ -371,17 +368,9 @@ class Service:
         self.store.add(events, [row for row in rows if isinstance(row, Impression)])
         return [len(request) for request in requests]
 
-    async def search(self, run: LoadedRun, query: str, n: int, client: str) -> list[int]:
-        """The answer of GET /items; each word is looked for in every title."""
-        self.budget.charge(client, n + (1 + len(set(query.split()))) * len(run.ids) // 200)
-        return await asyncio.to_thread(run.search, query, n)
-
     def draw(self, number: int) -> str:
         """The id of a user with a history, drawn by a number; where possible all runs know it."""
-        model = self.runs["main"].model
-        able = np.flatnonzero(np.diff(model.known.sequences().indptr))
-        drawn = np.random.default_rng(number).choice(able, 20)
-        names = [str(model.users.external(int(index))) for index in drawn]
+        names = self.runs["main"].draw(number)
         return next(filter(self._all_know, names), names[0])
 
     async def user(self, name: str) -> dict[str, Any]:
@@ -391,15 +380,7 @@ class Service:
         if self.store is not None:
             last = self.limits.history_length
             stored = (await asyncio.to_thread(self.store.items_of, [key], last)).get(key, [])
-        _, index, before = run.find_user(name, required=not stored)
-        recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
-        return {
-            "id": name if index is None else run.model.users.external(index),
-            "known": index is not None,
-            "interactions": len(before),
-            "new_events": len(stored),
-            "recent": [run.item(i) for i in recent],
-        }
+        return run.user(name, stored)
 
     def close(self) -> None:
         """Finish, and let go of the store."""
@@ -411,6 +392,4 @@ class Service:
 
 def _first_query(run: LoadedRun) -> UserQuery:
     """A query that every run can answer, to score once before it is served."""
-    if len(run.model.users) == 0 or len(run.model.items) == 0:
-        raise DataError(f"the model of {run.path} has no users or no items: nothing to serve")
     return UserQuery(run, n=1, user=str(run.model.users.external(0)))

@@ -3,7 +3,7 @@
    and from the server's answers. */
 const $ = (id) => document.getElementById(id);
 const history_ = [];
-let user = null, runs = [], maps = {}, lists = {}, asked = 0, searched = 0;
+let user = null, runs = [], lists = {}, asked = 0, searched = 0;
 
 async function ask(path, body) {
   /* One request; a failure becomes words on the page and null here. */
@@ -144,7 +144,6 @@ function showLists() {
     return make("div", { className: "run" }, make("h3", { textContent: run.label }), make("p", { className: "hint", textContent: about(run) }), make("ol", {}, ...rows));
   }));
   $("runs").classList.toggle("different", runs.length > 1 && $("only-different").checked);
-  marks();
 }
 
 async function showSimilar(item) {
@@ -154,45 +153,6 @@ async function showSimilar(item) {
   $("similar").replaceChildren(...value.similar.map((near) => row(near, titleButton(near), make("small", { textContent: `${Math.round(100 * near.similarity)}%` }))));
   showTab($("t-near"));
   $("h-similar").focus();
-}
-
-/* The map */
-const map = new ItemMap($("map"), $("tip"), (i) => { const d = maps[$("map-run").value]; add({ id: d.ids[i], title: d.titles[i] }); });
-async function showMap() {
-  if (!$("map-part").open || !runs.length) return;
-  const name = $("map-run").value;
-  if (!maps[name]) {
-    const value = await ask(`/map?run=${name}`);
-    if (!value) return;
-    value.place = new Map(value.ids.map((id, i) => [id, i]));
-    maps[name] = value;
-  }
-  map.setData(maps[name]);
-  recolour(); marks();
-}
-function recolour() {
-  const data = maps[$("map-run").value];
-  if (!data) return;
-  $("colour").options[0].disabled = data.genres.length === 0;
-  if (!data.genres.length) $("colour").value = "cluster";
-  const by = $("colour").value, names = data[`${by}s`], used = new Set(data[by]);
-  $("layout").textContent = data.layout;
-  map.setGroups(data[by]);
-  $("legend").replaceChildren(...names.map((name, i) => {
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    const dot = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    dot.style.fill = `var(--group-${i % ItemMap.COLOURS})`;
-    svg.append(dot); svg.setAttribute("aria-hidden", "true");
-    const button = make("button", { type: "button", onclick: () => button.ariaPressed = String(map.toggle(i)) }, svg, name);
-    button.ariaPressed = "false";
-    return [i, make("li", {}, button)];
-  }).filter(([i]) => used.has(i)).map(([, row]) => row));
-}
-function marks() {
-  const name = $("map-run").value, data = maps[name];
-  if (!data) return;
-  const places = (items) => (items || []).map((item) => data.place.get(item.id)).filter((i) => i !== undefined);
-  map.setMarks(places(history_), places(lists[name]));
 }
 
 /* Keyboard and controls */
@@ -216,10 +176,6 @@ $("clear").addEventListener("click", () => { history_.length = 0; changed(); $("
 $("user-form").addEventListener("submit", (e) => { e.preventDefault(); if ($("user").value.trim()) leadToList(`/users/${encodeURIComponent($("user").value.trim())}`); });
 $("surprise").addEventListener("click", () => leadToList(`/users?draw=${Math.floor(Math.random() * 2 ** 32)}`));
 $("only-different").addEventListener("change", showLists);
-$("map-part").addEventListener("toggle", () => {
-  try { localStorage.setItem("map", $("map-part").open ? "shown" : "left out"); } catch { /* storage may be off */ }
-  showMap();
-});
 const tabs = [...$("tabs").children];
 function showTab(tab) {
   for (const other of tabs) {
@@ -238,24 +194,16 @@ tabs.forEach((tab, i) => {
   });
 });
 showTab($("t-recs"));
-$("colour").addEventListener("change", recolour);
-$("map-run").addEventListener("change", showMap);
-$("zoom-in").addEventListener("click", () => map.zoom(1.5));
-$("zoom-out").addEventListener("click", () => map.zoom(1 / 1.5));
-$("zoom-all").addEventListener("click", () => map.all());
 
 (async () => {
   const health = await ask("/health");
   if (!health) return;
   runs = health.runs;
   $("about").textContent = `${listed(runs.map((run) => run.label))}; ${count(runs[0].users, "user")}, ${count(runs[0].items, "item")}.`;
-  $("map-run").replaceChildren(...runs.map((run) => make("option", { value: run.name, textContent: run.label })));
-  let kept = {}, map_ = "shown";
-  try { kept = JSON.parse(sessionStorage.getItem("shown") || "{}"); map_ = localStorage.getItem("map") || map_; } catch { /* nothing kept */ }
-  $("map-part").open = map_ === "shown";
+  let kept = {};
+  try { kept = JSON.parse(sessionStorage.getItem("shown") || "{}"); } catch { /* nothing kept */ }
   if (kept.user != null) await showUser(`/users/${encodeURIComponent(kept.user)}`);
   else if (kept.history?.length) { history_.push(...kept.history); await changed(); }
   else await showUser("/users?draw=0");
-  await showMap();
   document.body.dataset.ready = "yes";
 })();
