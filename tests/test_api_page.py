@@ -31,7 +31,6 @@ FOR_OTHER_PACKAGES = {
         "cache_dir",
         "in_words",
         "is_split",
-        "items_where",
         "rarest_genres",
         "VECTOR_READERS",
         "read_ids",
