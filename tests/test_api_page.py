@@ -31,7 +31,6 @@ FOR_OTHER_PACKAGES = {
         "cache_dir",
         "in_words",
         "is_split",
-        "items_where",
         "VECTOR_READERS",
         "read_ids",
         "titles_of",

@@ -1,4 +1,4 @@
-"""Items by a column of a table about them, titles by index, and lists of ids from files."""
+"""Titles by index, and lists of ids from files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from leporid.data import IdMap, ItemInfo, items_where, load_items, read_ids, titles_of
-from leporid.errors import DataError, UnknownNameError
+from leporid.data import IdMap, ItemInfo, load_items, read_ids, titles_of
+from leporid.errors import DataError
 
 _MOVIES = """movieId,title,genres,Release Year
 1,"Toy Story",Animation|Comedy,1995
@@ -24,22 +24,6 @@ def movies(tmp_path: Path) -> Path:
     path = tmp_path / "movies.csv"
     path.write_text(_MOVIES)
     return path
-
-
-def test_items_by_one_of_several_values(movies: Path) -> None:
-    assert items_where(movies, "genre", "drama") == ["2", "3"]
-    assert items_where(movies, "genres", "Comedy", "crime") == ["1", "2"]
-    assert items_where(movies, "release_year", "1995") == ["1", "2"]
-    assert items_where(movies, "title", "ran") == ["3"]
-    few = IdMap.from_values([3, 4], "item")
-    assert items_where(movies, "genre", "Drama", among=few) == ["3"]
-
-
-def test_a_value_or_column_that_is_not_there(movies: Path) -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'genres'"):
-        items_where(movies, "genrs", "Drama")
-    with pytest.raises(DataError, match=r"no item of .* has genre=Western; there are drama"):
-        items_where(movies, "genre", "Western")
 
 
 def test_titles_by_index_and_a_file_of_other_items(movies: Path, tmp_path: Path) -> None:

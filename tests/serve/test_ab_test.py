@@ -62,7 +62,7 @@ def test_each_user_gets_one_run_and_what_is_shown_is_kept(
     app, users = side_by_side(run_dir, tmp_path / "events.db"), model.users.ids.to_pylist()
     answer = ask(app, {"users": users, "n": 4})
     runs = [result["run"] for result in answer["results"]]
-    assert answer["run"] == "itemknn and toppop"
+    assert set(answer["run"].split(" and ")) == {"itemknn", "toppop"}, "in the order of the users"
     assert 0.2 < runs.count("compare") / len(users) < 0.6
     main, other = str(run_dir), str(run_dir.parent / "toppop")
     assert kept(app) == [

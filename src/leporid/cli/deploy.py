@@ -151,10 +151,8 @@ def _item_ids(model: Recommender, text: str, option: str, items: Path | None) ->
         return parse_list(text)
     if items is None:
         raise DataError(f"{option} {text} needs the table with that column: add --items FILE")
-
-    from leporid.data import items_where
-
-    return items_where(items, column, *parse_list(values), among=model.items)
+    meeting = model.catalogue(items).meeting(column, parse_list(values))
+    return [str(item) for item in model.items.externals(meeting.nonzero()[0])]
 
 
 def _titles(model: Recommender, path: Path | None, filters: FilterOptions) -> dict[str, str] | None:

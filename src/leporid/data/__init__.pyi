@@ -15,7 +15,6 @@ from .item_table import TABLES as TABLES
 from .item_table import ItemInfo as ItemInfo
 from .item_table import ItemTable as ItemTable
 from .item_table import UserTable as UserTable
-from .item_table import items_where as items_where
 from .item_table import load_items as load_items
 from .item_table import titles_of as titles_of
 from .loading import load as load

@@ -5,7 +5,6 @@
 
 import os
 import re
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
@@ -24,7 +23,7 @@ from leporid.data.datasets import DATASETS, fetch
 from leporid.data.files import SourceFile, in_words, located, read_lines, reading, text_table
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.vector_files import VECTOR_READERS
-from leporid.errors import DataError, UnknownNameError, shortened
+from leporid.errors import DataError, shortened
 
 _VECTOR_FILES = {".npy": "npy", ".txt": "word2vec", ".vec": "word2vec", ".itememb": "recbole"}
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^(?i:nan)$"
@@ -207,34 +206,6 @@ def titles_of(items: IdMap, source: Any) -> list[ItemInfo]:
             f"{next(iter(named))!r}, those of the model such as {keys[0]!r}"
         )
     return [named.get(key) or ItemInfo(key) for key in keys]
-
-
-def items_where(source: Any, column: str, *values: str, among: IdMap | None = None) -> list[Any]:
-    """The ids of the items `among` others with one of `values` in a column of a table about items.
-
-    The column is named in any spelling, "genre" for "genres" too, values in any case; a cell may
-    list several, as in "Drama|War".
-    """
-    table = ItemTable.load(source)
-    name = table.find(f"{column} {column}s")
-    if name is None:
-        raise UnknownNameError(f"column of {source}:", column, list(table.raw))
-    accepted = {value.casefold().strip() for value in values}
-    ids: list[Any] = []
-    present: Counter[str] = Counter()
-    for key, cell in zip(table.texts(), table.texts(name), strict=True):
-        if among is not None and len(among.split_known([key])[0]) == 0:
-            continue
-        parts = {part.casefold() for part in (cell.strip(), *table.genres(cell))}
-        present.update(parts)
-        if accepted & parts:
-            ids.append(key)
-    if not ids:
-        known = ", ".join(name for name, _ in present.most_common(10))
-        raise DataError(
-            f"no item of {source} has {column}={','.join(values)}; there are {known or 'none'}"
-        )
-    return ids
 
 
 def _item_file(source: str | os.PathLike[str]) -> Path:

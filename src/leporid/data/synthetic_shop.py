@@ -6,6 +6,8 @@ that. Some of what they buy they buy again and again. Some items are new: nobody
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -40,23 +42,26 @@ def synthesize_shop(
     category = np.sort(rng.integers(len(CATEGORIES), size=items))
     popularity = rng.pareto(1.5, size=items) + 0.1
     popularity[rng.permutation(items)[: int(_NEW * items)]] = 0.0
-    user = rng.choice(users, views, p=rng.dirichlet(np.full(users, 2.0)))
-    item = _viewed(rng, user, users, category, popularity)
+    counts = rng.multinomial(views, rng.dirichlet(np.full(users, 2.0)))
+    user = np.repeat(np.arange(users), counts)
+    item = np.concatenate([_viewed(rng, count, category, popularity) for count in counts])
     time = _BEGINNING + rng.integers(0, _DAYS * _DAY, size=views)
     cart = np.flatnonzero(rng.random(views) < _INTO_CART)
     bought = cart[rng.random(len(cart)) < _BOUGHT]
     staple = bought[rng.random(len(bought)) < _STAPLES]
-    again, later = _again(rng, time[staple])
+    gap = rng.integers(5 * _DAY, 30 * _DAY, size=(len(staple), 1))
+    later = time[staple][:, None] + gap * np.arange(1, _DAYS // 5)
+    is_logged = later < _BEGINNING + _DAYS * _DAY
+    again = np.repeat(staple, is_logged.sum(axis=1))
     sent_back = bought[rng.random(len(bought)) < _RETURNED]
-    rows = np.concatenate([np.arange(views), cart, bought, staple[again], sent_back])
+    rows = [np.arange(views), cart, bought, again, sent_back]
     kinds = ["view", "cart", "purchase", "purchase", "return"]
-    counts = [views, len(cart), len(bought), len(again), len(sent_back)]
-    after = [time, time[cart] + 60, time[bought] + 300, later, time[sent_back] + 3 * _DAY]
+    after = time, time[cart] + 60, time[bought] + 300, later[is_logged], time[sent_back] + 3 * _DAY
     events = pa.table(
         {
-            "user_id": user[rows],
-            "item_id": item[rows],
-            "event": np.repeat(kinds, counts),
+            "user_id": user[np.concatenate(rows)],
+            "item_id": item[np.concatenate(rows)],
+            "event": np.repeat(kinds, [len(part) for part in rows]),
             "timestamp": np.concatenate(after),
         }
     )
@@ -64,31 +69,11 @@ def synthesize_shop(
 
 
 def _viewed(
-    rng: np.random.Generator,
-    user: NDArray[np.int64],
-    users: int,
-    category: NDArray[np.int64],
-    popularity: NDArray[np.float64],
+    rng: np.random.Generator, count: int, category: NDArray[np.int64], popularity: NDArray[Any]
 ) -> NDArray[np.int64]:
-    """int64[views]: an item of a category that the user likes, by popularity."""
-    taste = np.cumsum(rng.dirichlet(np.full(len(CATEGORIES), 0.3), size=users), axis=1)
-    chosen = np.sum(taste[user] < rng.random((len(user), 1)), axis=1).clip(max=len(CATEGORIES) - 1)
-    ends = np.searchsorted(category, np.arange(len(CATEGORIES) + 1))
-    cumulative = np.concatenate([[0.0], np.cumsum(popularity)])
-    draw = rng.uniform(cumulative[ends[chosen]], cumulative[ends[chosen + 1]])
-    found = np.searchsorted(cumulative, draw, side="right") - 1
-    return np.asarray(found.clip(max=len(category) - 1))
-
-
-def _again(
-    rng: np.random.Generator, time: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which purchases are repeated, each as often as the days that are left allow, and when."""
-    gap = rng.integers(5 * _DAY, 30 * _DAY, size=len(time))
-    times = (_BEGINNING + _DAYS * _DAY - time) // gap
-    which = np.repeat(np.arange(len(time)), times)
-    number = np.arange(len(which)) - np.repeat(np.cumsum(times) - times, times) + 1
-    return which, time[which] + number * gap[which]
+    """int64[count]: items of categories that one user likes, by popularity."""
+    weight = rng.dirichlet(np.full(len(CATEGORIES), 0.3))[category] * popularity
+    return rng.choice(len(category), count, p=weight / weight.sum())
 
 
 def _item_table(rng: np.random.Generator, category: NDArray[np.int64]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,20 +11,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.config import BOUNDS
 from leporid.data import Interactions, ItemTable
-from leporid.errors import DataError, UnknownNameError
+from leporid.errors import ConfigError, DataError, UnknownNameError
 
 Floats: TypeAlias = NDArray[np.float32]
-_RECENCY = "recency"
-"""Where the table has no such column: the time of an item's first interaction."""
 
 
-class Labels(NamedTuple):
-    """The values of a column as text; a cell may list several, as in "Drama|War"."""
+class Column(NamedTuple):
+    """A column of the item table, by item index."""
 
+    numbers: NDArray[np.float64] | None
+    """float64[n_items], NaN where missing, seconds since 1970 for dates; None for text."""
     names: dict[str, int]
-    """Code of each value, in lower case; a whole cell is a value as well."""
-    of_items: sparse.csr_array
+    """Code of each value as text in lower case: of cells, and of their parts in "Drama|War"."""
+    labels: sparse.csr_array
     """float32[n_items, n_values]: 1 where an item has a value."""
 
 
@@ -41,8 +42,7 @@ class Catalogue:
     def __init__(self, known: Interactions, table: Any, vectors: Callable[[], Floats]) -> None:
         self.known, self._make_vectors = known, vectors
         self.table = None if table is None else ItemTable.load(table)
-        self._numbers: dict[str, NDArray[np.float64] | None] = {}
-        self._labels: dict[str, Labels] = {}
+        self._columns: dict[str, Column] = {}
 
     @cached_property
     def vectors(self) -> Floats:
@@ -51,31 +51,43 @@ class Catalogue:
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.ascontiguousarray(vectors / np.maximum(length, 1e-12), np.float32)
 
-    def numbers(self, column: str) -> NDArray[np.float64] | None:
-        """float64[n_items], NaN where missing, seconds since 1970 for dates; None for text."""
-        if column == _RECENCY and (self.table is None or self.table.find(_RECENCY) is None):
-            return self._first_times
-        name = self._name(column)
-        if name not in self._numbers:
-            self._numbers[name] = self._read_numbers(name)
-        return self._numbers[name]
-
-    def labels(self, column: str) -> Labels:
-        """The values of a column as text."""
-        name = self._name(column)
-        if name not in self._labels:
-            self._labels[name] = self._read_labels(name)
-        return self._labels[name]
-
-    def _name(self, column: str) -> str:
-        """A column's own name, from any spelling, "genre" for "genres" too."""
+    def column(self, name: str) -> Column:
+        """A column by its name in any spelling, "genre" for "genres" too."""
         if self.table is None:
-            raise DataError(f"the rule for {column!r} needs a table of items (--items FILE)")
-        spelled = "".join(column.split())
-        name = column if column in self.table.raw else self.table.find(f"{spelled} {spelled}s")
-        if name is None:
-            raise UnknownNameError("column of the item table", column, self.table.raw)
-        return name
+            raise DataError(f"the rule for {name!r} needs a table of items (--items FILE)")
+        spelled = "".join(name.split())
+        found = name if name in self.table.raw else self.table.find(f"{spelled} {spelled}s")
+        if found is None:
+            raise UnknownNameError("column of the item table", name, self.table.raw)
+        if found not in self._columns:
+            self._columns[found] = _read(self.table, found, self._rows)
+        return self._columns[found]
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """float64[n_items]: `Column.numbers`; "recency" may be the first time of each item."""
+        if name == "recency" and (self.table is None or self.table.find(name) is None):
+            return self._first_times
+        numbers = self.column(name).numbers
+        if numbers is None:
+            raise ConfigError(f"the column {name!r} holds text, and the rule needs numbers")
+        return numbers
+
+    def meeting(self, name: str, condition: Any) -> NDArray[np.bool_]:
+        """bool[n_items]: the items that meet a condition of `Rules`."""
+        if isinstance(condition, Mapping):
+            numbers = self.numbers(name)
+            met = [BOUNDS[bound][1](numbers, limit) for bound, limit in condition.items()]
+            return np.asarray(np.logical_and.reduce(met))
+        values = condition if isinstance(condition, list | tuple) else [condition]
+        column = self.column(name)
+        if column.numbers is not None and not any(isinstance(value, str) for value in values):
+            return np.isin(column.numbers, np.asarray(values, np.float64))
+        asked = [column.names.get(str(value).casefold().strip(), -1) for value in values]
+        found = np.asarray(column.labels @ np.isin(np.arange(len(column.names)), asked) > 0)
+        if not found.any():
+            known = ", ".join([*column.names][:10]) or "none"
+            raise DataError(f"no item has such a {name}: {values[0]!r}; there are {known}")
+        return found
 
     @cached_property
     def _rows(self) -> NDArray[np.int64]:
@@ -95,24 +107,19 @@ class Catalogue:
         np.minimum.at(first, self.known.item, self.known.time)
         return np.where(np.isinf(first), np.nan, first)
 
-    def _read_numbers(self, name: str) -> NDArray[np.float64] | None:
-        assert self.table is not None
-        cells = self.table.columns[name].take(pa.array(self._rows, mask=self._rows < 0))
-        if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
-            cells = cells.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
-        if not (pa.types.is_primitive(cells.type) or pa.types.is_decimal(cells.type)):
-            return None
-        numbers = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return np.where(np.isfinite(numbers), numbers, np.nan)
 
-    def _read_labels(self, name: str) -> Labels:
-        assert self.table is not None
-        cells, names = self.table.texts(name), dict[str, int]()
-        codes, ends = list[int](), [0]
-        for row in self._rows.tolist():
-            cell = cells[row].strip() if row >= 0 else ""
-            parts = dict.fromkeys(part.casefold() for part in (cell, *self.table.genres(cell)))
-            codes += [names.setdefault(part, len(names)) for part in parts if part]
-            ends.append(len(codes))
-        ones, shape = np.ones(len(codes), np.float32), (len(self._rows), len(names))
-        return Labels(names, sparse.csr_array((ones, codes, ends), shape=shape))
+def _read(table: ItemTable, name: str, rows: NDArray[np.int64]) -> Column:
+    cells, numbers = table.columns[name].take(pa.array(rows, mask=rows < 0)), None
+    if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
+        cells = cells.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+    if pa.types.is_primitive(cells.type) or pa.types.is_decimal(cells.type):
+        numbers = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        numbers = np.where(np.isfinite(numbers), numbers, np.nan)
+    texts, names, codes, ends = table.texts(name), dict[str, int](), list[int](), [0]
+    for row in rows.tolist():
+        text = texts[row].strip() if row >= 0 else ""
+        parts = dict.fromkeys(part.casefold() for part in (text, *table.genres(text)))
+        codes += [names.setdefault(part, len(names)) for part in parts if part]
+        ends.append(len(codes))
+    ones, shape = np.ones(len(codes), np.float32), (len(rows), len(names))
+    return Column(numbers, names, sparse.csr_array((ones, codes, ends), shape=shape))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,37 +80,35 @@ class Rules(Config):
 
     def alone(self) -> dict[str, Rules]:
         """Each kind of rule that there is, without the others."""
-        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {name: Rules(**{name: value}) for name, value in given.items() if value}
+        return {name: Rules(**{name: value}) for name, value in vars(self).items() if value}
 
     def bind(self, catalogue: Catalogue) -> BoundRules:
         """The arrays of these rules for the items of a model: `rules.bind(model.catalogue(items))`.
 
         A column that the table does not have is an `UnknownNameError`.
         """
-        items = catalogue.known.items
-        allowed = self._allowed(catalogue) if self.only or self.exclude else None
+        items, allowed = catalogue.known.items, self._allowed(catalogue)
         slots = {rank: items.index(self.slots[rank]) for rank in sorted(self.slots)}
         for rank, item in slots.items():
-            if allowed is not None and not allowed[item]:
+            if not allowed[item]:
                 raise ConfigError(f"slots.{rank} fixes an item that `only` or `exclude` rules out")
-        boost = np.zeros(len(items) if self.boost else 0)
+        boost = np.zeros(len(items))
         for column, factor in self.boost.items():
-            boost += factor * _standardised(_numbers(catalogue, column, "boost"))
-        columns = {column: catalogue.labels(column) for column in self.max_per}
+            boost += factor * _standardised(catalogue.numbers(column))
+        columns = [catalogue.column(name) for name in self.max_per]
         none = sparse.csr_array((len(items), 0), dtype=np.float32)
-        labels = sparse.hstack([none, *(c.of_items for c in columns.values())], "csr")
-        caps = [most for column, most in self.max_per.items() for _ in columns[column].names]
+        labels = sparse.hstack([none, *(column.labels for column in columns)], "csr")
+        pairs = zip(columns, self.max_per.values(), strict=True)
+        caps = np.asarray([most for column, most in pairs for _ in column.names], np.int32)
         vectors = catalogue.vectors if self.diversity else np.zeros((0, 0), np.float32)
-        bounded = labels, np.asarray(caps, np.int32)
-        return BoundRules(self, items, allowed, boost, *bounded, vectors, slots)
+        return BoundRules(self, items, allowed, boost, labels, caps, vectors, slots)
 
     def _allowed(self, catalogue: Catalogue) -> NDArray[np.bool_]:
         allowed = np.ones(len(catalogue.known.items), np.bool_)
         for column, condition in self.only.items():
-            allowed &= _meeting(catalogue, column, condition)
+            allowed &= catalogue.meeting(column, condition)
         for column, condition in self.exclude.items():
-            allowed &= ~_meeting(catalogue, column, condition)
+            allowed &= ~catalogue.meeting(column, condition)
         if not allowed.any():
             raise DataError("no item is left: the rules exclude each other")
         return allowed
@@ -123,10 +120,10 @@ class BoundRules:
 
     rules: Rules
     items: IdMap
-    allowed: NDArray[np.bool_] | None
-    """bool[n_items]; None where all are allowed."""
+    allowed: NDArray[np.bool_]
+    """bool[n_items]."""
     boost: NDArray[np.float64]
-    """float64[n_items]: factors times standardised columns; empty without a boost."""
+    """float64[n_items]: factors times standardised columns."""
     labels: sparse.csr_array
     """float32[n_items, n_values]: the values that are capped."""
     caps: NDArray[np.int32]
@@ -159,13 +156,14 @@ class BoundRules:
         """
         self.check_n(n)
         scores = np.ascontiguousarray(scores, np.float32)
-        masks = [mask for mask in (self.allowed, allowed) if mask is not None]
-        mask = np.logical_and.reduce(masks) if masks else np.ones(len(self.items), np.bool_)
+        mask = self.allowed & (True if allowed is None else allowed)
         fixed = {rank: item for rank, item in self.slots.items() if mask[item]}
         mask[list(fixed.values())] = False
-        ordered = not (len(self.boost) or len(self.caps) or self.rules.diversity)
-        pool = masked_top_k(scores, n if ordered else self._pool(n), seen=seen, allowed=mask)
-        top = pool if ordered else self._chosen(pool, n)
+        if self.rules.boost or self.rules.max_per or self.rules.diversity:
+            pool = masked_top_k(scores, self._pool(n), seen=seen, allowed=mask)
+            top = self._chosen(pool, n)
+        else:
+            top = masked_top_k(scores, n, seen=seen, allowed=mask)
         for rank, item in fixed.items():
             _insert(top, rank, item, scores[:, item], seen)
         return top
@@ -176,8 +174,7 @@ class BoundRules:
     def _chosen(self, pool: TopK, n: int) -> TopK:
         """The `n` best of each pool, one after the other."""
         value = np.ma.masked_array(pool.scores.astype(np.float64), pool.items < 0)
-        if len(self.boost):
-            value = value + value.std(axis=1, keepdims=True) * self.boost[pool.items]
+        value = value + value.std(axis=1, keepdims=True) * self.boost[pool.items]
         value = value - value.min(axis=1, keepdims=True)
         value = (value / np.maximum(value.max(axis=1, keepdims=True), 1e-30)).filled(0)
         items = np.full((len(value), n), -1, np.int32)
@@ -223,9 +220,7 @@ def _insert(top: TopK, rank: int, item: int, scores: Floats, seen: Sequences | N
     """Put an item at a rank of every list whose user may get it; a short list has no gap."""
     may = np.isfinite(scores)
     if seen is not None:
-        first, last = seen.indptr[[0, -1]]
-        owner = np.repeat(np.arange(len(seen)), np.diff(seen.indptr))
-        may[owner[seen.items[first:last] == item]] = False
+        may &= [item not in seen.of(row) for row in range(len(seen))]
     at = np.minimum(rank - 1, (top.items >= 0).sum(axis=1))
     for row in np.flatnonzero(may):
         for values, new in ((top.items[row], item), (top.scores[row], scores[row])):
@@ -241,7 +236,7 @@ def _is_condition(value: Any) -> bool:
     if isinstance(value, Mapping):
         known = value.keys() <= BOUNDS.keys()
         return len(value) > 0 and known and all(map(_is_number, value.values()))
-    values = _as_list(value)
+    values = value if isinstance(value, list | tuple) else [value]
     return len(values) > 0 and all(isinstance(v, str) or _is_number(v) for v in values)
 
 
@@ -256,39 +251,7 @@ _ENTRIES: dict[str, tuple[Callable[[Any], bool], str]] = {
 """What the values of each table must be."""
 
 
-def _as_list(condition: Any) -> list[Any]:
-    return list(condition) if isinstance(condition, list | tuple) else [condition]
-
-
-def _meeting(catalogue: Catalogue, column: str, condition: Any) -> NDArray[np.bool_]:
-    """bool[n_items]: the items that meet a condition."""
-    if isinstance(condition, Mapping):
-        numbers = _numbers(catalogue, column, "a range")
-        met = [BOUNDS[name][1](numbers, limit) for name, limit in condition.items()]
-        return np.asarray(np.logical_and.reduce(met))
-    values = _as_list(condition)
-    own = catalogue.numbers(column)
-    if own is not None and not any(isinstance(value, str) for value in values):
-        return np.isin(own, np.asarray(values, np.float64))
-    labels = catalogue.labels(column)
-    asked = [labels.names.get(str(value).casefold().strip(), -1) for value in values]
-    found = np.asarray(labels.of_items @ np.isin(np.arange(len(labels.names)), asked) > 0)
-    if not found.any():
-        known = ", ".join(list(labels.names)[:10])
-        raise DataError(f"no item has such a {column}: {values[0]!r}; there are {known or 'none'}")
-    return found
-
-
-def _numbers(catalogue: Catalogue, column: str, what: str) -> NDArray[np.float64]:
-    numbers = catalogue.numbers(column)
-    if numbers is None:
-        raise ConfigError(f"{what} needs numbers, but the column {column!r} holds text")
-    return numbers
-
-
 def _standardised(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean 0 and standard deviation 1 over the items that have a value; 0 for the others."""
-    there = numbers[~np.isnan(numbers)]
-    if len(there) == 0 or (deviation := there.std()) == 0:
-        return np.zeros(len(numbers))
-    return np.asarray(np.nan_to_num((numbers - there.mean()) / deviation))
+    there = np.ma.masked_invalid(numbers)
+    return np.asarray(((there - there.mean()) / (there.std() or np.inf)).filled(0))

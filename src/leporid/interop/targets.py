@@ -84,8 +84,7 @@ class ParquetFiles:
     def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
         """`items.parquet` (`id`, `vector`), and `users.parquet` with `seen`, item ids, as well.
 
-        Both are whole; the rows that a store lacks are returned. Of `changes` these are in
-        `upsert/` too, and the ids that are gone in `delete/`.
+        Both are whole; the rows that a store lacks are returned.
         """
         ids = vectors.item_ids.ids
         seen = pa.ListArray.from_arrays(
@@ -95,18 +94,11 @@ class ParquetFiles:
             "items": vector_table(ids, vectors.items),
             "users": vector_table(vectors.user_ids.ids, vectors.users, seen=seen),
         }
-        self._write("", tables)
-        if changes is None:
-            return tables
-        rows = {side: table.filter(changes.written[side]) for side, table in tables.items()}
-        self._write("upsert", rows)
-        self._write("delete", {side: pa.table({"id": ids}) for side, ids in changes.gone.items()})
-        return rows
-
-    def _write(self, part: str, tables: Tables) -> None:
-        (self.folder / part).mkdir(exist_ok=True)
         for side, table in tables.items():
-            pq.write_table(table, self.folder / part / f"{side}.parquet")
+            pq.write_table(table, self.folder / f"{side}.parquet")
+            if changes is not None:
+                tables[side] = table.filter(changes.written[side])
+        return tables
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
         """The best `n` unseen items, by the products of what is in the files."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import orthogonal_procrustes
 
 from leporid.data import VECTOR_READERS, IdMap, Sequences
@@ -122,7 +120,7 @@ def refreshed(
         gone[side] = before.ids.filter(pa.array(ids.encode(before.ids) < 0))
         pairs.append((new[row >= 0], stored[row[row >= 0]]))
     rotation, _ = orthogonal_procrustes(*map(np.concatenate, zip(*pairs, strict=True)))
-    written, held = {"users": _seen_changed(vectors, old, rows["users"])}, {}
+    written, held = {"users": _seen_changed(vectors, old)}, {}
     for (side, new, _), (_, stored, _) in zip(vectors.sides(), old.sides(), strict=True):
         new, stored = new @ rotation, stored[rows[side]]
         far = np.linalg.norm(new - stored, axis=1) > moved * np.linalg.norm(stored, axis=1)
@@ -143,18 +141,15 @@ def _earlier(path: Path) -> ModelVectors:
     return ModelVectors.read(path)
 
 
-def _seen_changed(
-    vectors: ModelVectors, old: ModelVectors, rows: NDArray[Any]
-) -> NDArray[np.bool_]:
+def _seen_changed(vectors: ModelVectors, old: ModelVectors) -> NDArray[np.bool_]:
     """bool[n_users]: whether a user has other items than before."""
-    n_items = len(vectors.item_ids)
-    columns = vectors.item_ids.encode(old.item_ids.ids)
-    columns = np.where(columns < 0, n_items, columns)  # one column for all that are gone
+    width = len(vectors.item_ids) + 1  # the first is for all items that are gone
 
-    def counts(indptr: NDArray[Any], items: NDArray[Any]) -> sparse.csr_array:
-        shape = len(indptr) - 1, n_items + 1
-        return sparse.csr_array((np.ones(len(items), np.float32), items, indptr), shape=shape)
+    def pairs(of: ModelVectors) -> NDArray[np.int64]:
+        user = vectors.user_ids.encode(of.user_ids.ids).repeat(np.diff(of.seen.indptr))
+        item = vectors.item_ids.encode(of.item_ids.ids)[of.seen.items] + 1
+        return (user.astype(np.int64) * width + item)[user >= 0]
 
-    before = counts(old.seen.indptr, columns[old.seen.items])[rows]
-    now = counts(vectors.seen.indptr, vectors.seen.items)
-    return np.asarray((before != now).sum(axis=1)) > 0
+    changed = np.zeros(len(vectors.users), np.bool_)
+    changed[np.setxor1d(pairs(vectors), pairs(old)) // width] = True
+    return changed

@@ -46,12 +46,10 @@ class LiveResult:
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per run, the main one first."""
-        of = self.comparison
-        names, means = (of.name_a, of.name_b), (of.mean_a, of.mean_b)
-        rows = zip(names, self.users, self.lists, means, strict=True)
-        return [dict(zip(("run", "users", "lists", _METRIC), row, strict=True)) for row in rows][
-            ::-1
-        ]
+        of, keys = self.comparison, ("run", "users", "lists", _METRIC)
+        compared = of.name_a, self.users[0], self.lists[0], of.mean_a
+        main = of.name_b, self.users[1], self.lists[1], of.mean_b
+        return [dict(zip(keys, row, strict=True)) for row in (main, compared)]
 
     def sentence(self) -> str:
         """The outcome, and whether there is enough to decide."""
@@ -69,33 +67,31 @@ def compare_live(store: str | Path, days: float = 7) -> list[LiveResult]:
 
     A hit is an item of a list with an event of the same user within `days` after the list.
     """
-    times: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    pairs: dict[tuple[str, str], dict[str, dict[str, list[int]]]] = defaultdict(
-        lambda: {"compare": defaultdict(list), "main": defaultdict(list)}
-    )
+    times, hits = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
     with contextlib.closing(existing_store(store)) as opened:
-        for event in opened.events():
-            times[event.user][event.item].append(event.time)
-        for shown in opened.impressions():
-            until, own = shown.time + days * 86400, times.get(shown.user, {})
-            hits = sum(
-                any(shown.time <= when <= until for when in own.get(item, ()))
-                for item in set(shown.items)
-            )
-            pairs[shown.main, shown.compare][shown.run][shown.user].append(hits)
-    if not pairs:
+        for user, item, time in opened.events():
+            times[user, item].append(time)
+        for main, compare, run, user, items, time in opened.impressions():
+            spans = [[t - time for t in times.get((user, item), ())] for item in set(items)]
+            count = sum(any(0 <= after <= days * 86400 for after in span) for span in spans)
+            hits[main, compare, run, user].append(count)
+    if not hits:
         raise DataError("the store holds no impressions: leporid serve --share keeps them")
-    return [_result(*names, lists) for names, lists in pairs.items()]
+    return [_result(main, compare, hits) for main, compare in dict.fromkeys(k[:2] for k in hits)]
 
 
-def _result(main: str, compare: str, lists: dict[str, dict[str, list[int]]]) -> LiveResult:
-    both = lists["main"].keys() & lists["compare"].keys()
-    kept = [{u: h for u, h in lists[run].items() if u not in both} for run in ("compare", "main")]
+def _result(main: str, compare: str, hits: dict[Any, list[int]]) -> LiveResult:
+    sides = [
+        {key[3]: counts for key, counts in hits.items() if key[:3] == (main, compare, run)}
+        for run in ("compare", "main")
+    ]
+    both = sides[0].keys() & sides[1].keys()
+    kept = [[counts for user, counts in side.items() if user not in both] for side in sides]
     # A run that nobody was shown yet has no hits: one user says as little as none.
-    a, b = (np.array([sum(hits) / len(hits) for hits in users.values()] or [0.0]) for users in kept)
+    a, b = (np.array([float(np.mean(counts)) for counts in side] or [0.0]) for side in kept)
     return LiveResult(
         comparison=compare_groups(a, b, _METRIC, name_a=compare, name_b=main),
         users=(len(kept[0]), len(kept[1])),
-        lists=(sum(map(len, kept[0].values())), sum(map(len, kept[1].values()))),
+        lists=(sum(map(len, kept[0])), sum(map(len, kept[1]))),
         left_out=len(both),
     )
