@@ -3,8 +3,6 @@
 `read_ids` reads a list of ids from a text file or from a column of a table.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import uuid
@@ -12,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,13 +33,13 @@ class IdMap:
     """int64 or string, distinct and ascending, no nulls."""
     kind: str = "id"
     """'user' or 'item': the word error messages use."""
-    dropped: IdMap | None = None
+    dropped: Self | None = None
     """The ids that a core filter has dropped, so that errors can say so."""
     core: int = 0
     """The k of that filter; 0 where nothing was dropped."""
 
     @classmethod
-    def from_values(cls, values: Any, kind: str = "id") -> IdMap:
+    def from_values(cls, values: Any, kind: str = "id") -> Self:
         """The distinct values of a pyarrow/numpy array or a sequence of ids."""
         try:
             array = _as_array(values)
@@ -54,7 +52,7 @@ class IdMap:
         return cls(distinct.take(pc.sort_indices(distinct)), kind)
 
     @classmethod
-    def range(cls, n: int, kind: str = "id") -> IdMap:
+    def range(cls, n: int, kind: str = "id") -> Self:
         """The ids 0 .. n-1, for matrices that come without names."""
         return cls(pa.array(np.arange(n, dtype=np.int64)), kind)
 
@@ -136,11 +134,11 @@ class IdMap:
         out[known] = self.values[indices[known]].astype(object)
         return out
 
-    def take(self, indices: NDArray[Any]) -> IdMap:
+    def take(self, indices: NDArray[Any]) -> Self:
         """The map of a subset, `indices` ascending."""
-        return IdMap(self.ids.take(pa.array(indices)), self.kind)
+        return type(self)(self.ids.take(pa.array(indices)), self.kind)
 
-    def within_core(self, indices: NDArray[Any], k: int) -> IdMap:
+    def within_core(self, indices: NDArray[Any], k: int) -> Self:
         """`take`, remembering the other ids as dropped by the `k`-core."""
         outside = np.ones(len(self), bool)
         outside[indices] = False
@@ -149,7 +147,7 @@ class IdMap:
         dropped = self.ids.filter(pa.array(outside))
         if self.dropped is not None:
             dropped = pa.concat_arrays([self.dropped.ids, dropped])
-        before = IdMap.from_values(dropped, self.kind)
+        before = self.from_values(dropped, self.kind)
         return replace(self.take(indices), dropped=before, core=max(k, self.core))
 
     def _unknown(self, external: Any) -> str:
@@ -192,7 +190,7 @@ class IdMap:
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], kind: str = "id", prefix: str = ""
-    ) -> IdMap:
+    ) -> Self:
         """The inverse of `to_arrays`; ids that are not distinct and ascending are refused."""
         arrays = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
         dropped, core = None, 0

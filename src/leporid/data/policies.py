@@ -3,10 +3,7 @@
 `keep_rows` is the one home of the rules, for a whole log and for each batch of a streamed one.
 """
 
-from __future__ import annotations
-
 import contextlib
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -20,7 +17,7 @@ from leporid.data.columns import RawTable
 from leporid.data.event_kinds import EventKinds
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Duplicates, Interactions
-from leporid.errors import DataError, LeporidWarning, shortened
+from leporid.errors import DataError, shortened, warn
 
 AS_GIVEN, MICROSECONDS = "as given", "microseconds"
 """Units of times."""
@@ -166,11 +163,10 @@ def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
         raise DataError(f"{origin} has no rows")
     missing = {reason: n for reason, n in dropped.items() if reason.startswith("missing")}
     if missing:
-        warnings.warn(
+        warn(
             f"{origin}: left out {sum(missing.values()):,} of {rows:,} rows with missing values "
             f"({_listed(missing)})",
-            LeporidWarning,
-            stacklevel=4,
+            4,
         )
     if sum(dropped.values()) == rows:
         raise DataError(f"{origin}: no rows are left of {rows:,}: {_listed(dropped)}")
@@ -218,7 +214,7 @@ def _unreadable(given: Any, read: Any, raw: RawTable, role: str) -> NDArray[np.b
         text += f"{shortened(first, 60)!r}, which is no {'time' if role == 'time' else 'number'}"
         if 2 * count > len(given) - given.null_count:
             raise DataError(f"{text}, and {count - 1:,} more: name another column")
-        warnings.warn(f"{text}: rows left out: {count:,}", LeporidWarning, stacklevel=5)
+        warn(f"{text}: rows left out: {count:,}", 5)
     return lost
 
 

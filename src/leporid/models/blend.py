@@ -1,7 +1,5 @@
 """Blend: several models as one, their rankings averaged (reciprocal rank fusion)."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -17,8 +17,6 @@ are averaged (Eq. 14 adds them up: the same ranking), and so are the pairs of in
 compares each intent with the next one only: `recipe="authors"`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

@@ -6,8 +6,6 @@ to convergence; then all others are checked, and those that would move join it. 
 larger than that working set.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ The input of the Feature Network is an image with one channel: row 0 the user's 
 last l items, oldest first. Of the heads, S scores an item and G says what the next item looks like.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import cast
 

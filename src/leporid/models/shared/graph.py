@@ -4,8 +4,6 @@ The nodes of the graph are all users, then all items. `A = D^-1/2 [[0, R], [R^T,
 symmetric, so the gradient of `A x` is `A` times the gradient.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 

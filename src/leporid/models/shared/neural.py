@@ -5,11 +5,8 @@ batch (`loss`), and how it scores: by dot products of `encode` and `item_outputs
 Training is `leporid.training.loop`.
 """
 
-from __future__ import annotations
-
 import abc
 import contextlib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -22,7 +19,7 @@ from torch import Tensor, nn
 from leporid import training
 from leporid._deprecated import renamed, renamed_arguments
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import LeporidError, LeporidWarning
+from leporid.errors import LeporidError, warn
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.cold_start import ColdItems, fit_cold_items
 from leporid.models.shared.extension import Extension, extended
@@ -138,11 +135,9 @@ class NeuralRecommender(Recommender):
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
-            warnings.warn(
+            warn(
                 f"{self.name} learns from the order of each user's items, and the training part "
-                f"has no times: it reads no order",
-                LeporidWarning,
-                stacklevel=2,
+                f"has no times: it reads no order"
             )
         self._fit(
             split, seed=seed, progress=make_progress(progress), init=init, after=after,
@@ -216,7 +211,7 @@ class NeuralRecommender(Recommender):
         if context.isolated:
             counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
             text = f"rows without an initial embedding are small random numbers: {counts}"
-            warnings.warn(text, LeporidWarning, stacklevel=2)
+            warn(text)
         self.weights_changed()
 
     @property

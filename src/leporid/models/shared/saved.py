@@ -4,8 +4,6 @@
 the name and the settings; `manifest.json` says that the two belong together.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
