@@ -3,7 +3,6 @@
 `read_ids` reads a list of ids from a text file or from a column of a table.
 """
 
-import contextlib
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,7 +66,6 @@ class IdMap:
 
     @property
     def is_integer(self) -> bool:
-        """Whether the external ids are integers rather than strings."""
         return bool(pa.types.is_integer(self.ids.type))
 
     @cached_property
@@ -106,7 +104,14 @@ class IdMap:
                     raise KeyError(external)
             return self._index[key]
         except (KeyError, TypeError, ValueError):
-            raise UnknownIdError(self._unknown(external)) from None
+            if self.dropped is not None and len(self.dropped.split_known([external])[0]):
+                raise UnknownIdError(
+                    f"{self.kind} {external!r} was dropped by --core {self.core} (in Python "
+                    f".core({self.core})): it has too few interactions, train with a smaller "
+                    f"core to keep it"
+                ) from None
+            known = f"the data has {len(self)} {self.kind}s and this is none of them"
+            raise UnknownIdError(f"unknown {self.kind} {external!r}: {known}") from None
 
     def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:
         """The indices of several ids; the first unknown one is an `UnknownIdError`."""
@@ -123,7 +128,6 @@ class IdMap:
         return np.asarray(indices, np.int32), unknown
 
     def external(self, index: int) -> Any:
-        """The external id (int or str) at an index."""
         return self.ids[int(index)].as_py()
 
     def externals(self, indices: NDArray[Any] | Sequence[int]) -> NDArray[Any]:
@@ -149,19 +153,6 @@ class IdMap:
             dropped = pa.concat_arrays([self.dropped.ids, dropped])
         before = self.from_values(dropped, self.kind)
         return replace(self.take(indices), dropped=before, core=max(k, self.core))
-
-    def _unknown(self, external: Any) -> str:
-        """Why an id has no index."""
-        if self.dropped is not None:
-            with contextlib.suppress(UnknownIdError):
-                self.dropped.index(external)
-                return (
-                    f"{self.kind} {external!r} was dropped by --core {self.core} (in Python "
-                    f".core({self.core})): it has too few interactions, train with a smaller "
-                    f"core to keep it"
-                )
-        known = f"the data has {len(self)} {self.kind}s and this is none of them"
-        return f"unknown {self.kind} {external!r}: {known}"
 
     @cached_property
     def digest(self) -> str:

@@ -169,12 +169,10 @@ class Interactions:
 
     @property
     def n_users(self) -> int:
-        """Number of users in the id map."""
         return len(self.users)
 
     @property
     def n_items(self) -> int:
-        """Number of items in the id map."""
         return len(self.items)
 
     @cached_property

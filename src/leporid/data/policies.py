@@ -193,10 +193,7 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Dictionaries decoded; text without white space around it, null where blank."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    if str(values.type) not in ("string", "large_string", "string_view"):
-        return values
-    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
-    return _where(pc.not_equal(text, ""), text)
+    return _trimmed(values) if str(values.type).endswith(("string", "string_view")) else values
 
 
 def _where(keep: Any, values: Any) -> Any:
@@ -242,11 +239,12 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
 
     Only distinct values are looked at one by one, so this costs little however long the log.
     """
+    column = f"{origin}: the {kind} column"
     extension = values.type if isinstance(values.type, pa.BaseExtensionType) else None
     if extension is not None:  # such as UUIDs: the kernels know how they are stored, no more
         values = values.cast(extension.storage_type)
     if pa.types.is_nested(values.type):
-        raise DataError(f"{origin}: the {kind} column has type {values.type}, no id")
+        raise DataError(f"{column} has type {values.type}, no id")
     if pa.types.is_floating(values.type):  # what pandas makes of integers with gaps
         try:
             values = _finite(values).cast(pa.int64())
@@ -264,7 +262,11 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
     distinct = encoded.dictionary
     if extension is not None:
         distinct = uuids_as_text(pa.ExtensionArray.from_storage(extension, distinct))
-    distinct = _trimmed(distinct, kind, origin)
+    if not pa.types.is_integer(distinct.type):
+        try:
+            distinct = _trimmed(distinct)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise DataError(f"{column} has type {distinct.type}, no id") from None
     if distinct.null_count:
         blank = np.asarray(pc.is_null(distinct))
         codes = np.where((codes >= 0) & ~blank[codes], codes, -1)
@@ -277,14 +279,9 @@ def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return _where(pc.is_finite(values), values)
 
 
-def _trimmed(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
-    """Integers as they are, all else as text without white space around it; null where blank."""
-    if pa.types.is_integer(distinct.type):
-        return distinct
-    try:
-        text = pc.utf8_trim_whitespace(distinct.cast(pa.string()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"{origin}: the {kind} column has type {distinct.type}, no id") from None
+def _trimmed(values: Any) -> Any:
+    """The values as text without white space around it; null where blank."""
+    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
     return _where(pc.not_equal(text, ""), text)
 
 
@@ -321,12 +318,9 @@ def _int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, st
             return _from_text(times, name)
         elif not (pa.types.is_null(kind) or pa.types.is_integer(kind)):
             raise DataError(f"column {name!r} has type {kind}, which is not a time")
-        return _whole_times(times.cast(pa.int64()))
+        times = times.cast(pa.int64())
     except pa.ArrowInvalid:
         raise DataError(f"column {name!r} holds times beyond 64 bits") from None
-
-
-def _whole_times(times: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     least, most = pc.min_max(times).as_py().values()
     if least is not None and least >= _FIRST_DAY and most <= _LAST_DAY:
         days = pc.replace_substring_regex(

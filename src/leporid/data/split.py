@@ -58,22 +58,18 @@ class Split:
 
     @property
     def users(self) -> IdMap:
-        """External user ids."""
         return self.train.users
 
     @property
     def items(self) -> IdMap:
-        """External item ids."""
         return self.train.items
 
     @property
     def n_users(self) -> int:
-        """Number of users."""
         return self.train.n_users
 
     @property
     def n_items(self) -> int:
-        """Number of items."""
         return self.train.n_items
 
     @cached_property

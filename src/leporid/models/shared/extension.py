@@ -96,9 +96,7 @@ def extended(
     if length is not None or not len(cold):
         new.cold_items = earlier
         return new
-    content = np.zeros((n_items, 0), np.float32)
-    if extension.features is not None:
-        content = content_vectors(extension.features)
+    content = None if extension.features is None else content_vectors(extension.features)
     if earlier is not None:
         cold = np.union1d(cold, earlier.items.cpu().numpy())
         content = content if tables else earlier.content.cpu().numpy()

@@ -245,31 +245,26 @@ class NeuralRecommender(Recommender):
             self._prepared = self.prepare()
         return self._prepared
 
-    def score_tensor(self, users: Indices, history: Sequences | None = None) -> Tensor:
-        """`score` as a float32 tensor on the model's device."""
-        return self._scores(self._check_users(users), history)
-
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         return cast(Scores, self.score_tensor(users, history).cpu().numpy())
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        return cast(Scores, self._scores(None, Sequences.from_rows(histories)).cpu().numpy())
+        return cast(Scores, self.score_tensor(None, Sequences.from_rows(histories)).cpu().numpy())
 
-    def _scores(self, users: Indices | None, histories: Sequences | None) -> Tensor:
-        """The scores as float32, with those of cold items on the others' scale."""
-        if users is None:
-            places = np.arange(len(cast(Sequences, histories)), dtype=np.int32)
-        else:
-            places = users
+    def score_tensor(self, users: Indices | None, history: Sequences | None = None) -> Tensor:
+        """`score` as a float32 tensor on the model's device; None: of new users, by `history`."""
+        if users is not None:
+            users = self._check_users(users)
         with self._scoring():
-            rows = self.user_rows(histories, users)
-            scores = self.scores(rows, self._recent(histories, places)).float()
+            rows = self.user_rows(history, users)
+            places = np.arange(len(history or ()), dtype=np.int32) if users is None else users
+            scores = self.scores(rows, self._recent(history, places)).float()
             if self.linear is not None:
-                known = self.known.sequences() if histories is None else histories
+                known = self.known.sequences() if history is None else history
                 scores = self.linear.add(scores, known.take(places))
             if self.cold_items is None:
                 return scores
-            return self.cold_items.adjust(scores, self.newest(histories, places))
+            return self.cold_items.adjust(scores, self.newest(history, places))
 
     def user_rows(self, histories: Sequences | None, users: Indices | None) -> Tensor | None:
         """[m, width] of the user table, or with None those of new users with these histories."""

@@ -197,8 +197,7 @@ def write_saved(
     train: Interactions,
 ) -> Path:
     arrays = {f"model.{key}": value for key, value in learnt.items()}
-    arrays |= {f"users.{key}": value for key, value in known.users.to_arrays().items()}
-    arrays |= {f"items.{key}": value for key, value in known.items.to_arrays().items()}
+    arrays |= known.users.to_arrays("users.") | known.items.to_arrays("items.")
     lengths = np.diff(train.sequences().indptr)
     arrays |= {**known.to_stored("known"), "known.train_lengths": lengths.astype(np.int32)}
     with atomic_folder(path) as folder:
@@ -225,8 +224,8 @@ def read_saved(
     check_manifest(path, "model", _ABOUT, _WEIGHTS)
     arrays, _ = (map_arrays if mapped else read_arrays)(path / _WEIGHTS)
     try:
-        users = IdMap.from_arrays(_part(arrays, "users."), "user")
-        items = IdMap.from_arrays(_part(arrays, "items."), "item")
+        users = IdMap.from_arrays(arrays, "user", "users.")
+        items = IdMap.from_arrays(arrays, "item", "items.")
         known = Interactions.from_stored(arrays, "known", users, items)
         learnt = _part(arrays, "model.")
         for name, array in learnt.items():

@@ -142,22 +142,17 @@ class BuildContext:
                 raise ConfigError(f"the model has no table of {side}: leave {side}= out")
             ids = self.train.items if side == "items" else self.train.users
             described = TABLES[side].load((tables or {}).get(side, file))
-            features = _common(item_features(ids, described).matrix)
+            features = item_features(ids, described).matrix
+            rows = np.bincount(features.indices, minlength=features.shape[1])
+            common = np.sort(np.argsort(-rows, kind="stable")[:_MAX_FEATURES])
             for table in own:
-                added = FeatureSum(features, self.dim)
+                added = FeatureSum(sparse.csr_array(features[:, common]), self.dim)
                 parametrize.register_parametrization(table, "weight", added)
 
     def fold_features(self) -> None:
         for table, *_ in self.tables:
             if parametrize.is_parametrized(table):
                 parametrize.remove_parametrizations(table, "weight")
-
-
-def _common(features: sparse.csr_array) -> sparse.csr_array:
-    """The features that most rows have, in their order."""
-    rows = np.bincount(features.indices, minlength=features.shape[1])
-    kept = np.argsort(-rows, kind="stable")[:_MAX_FEATURES]
-    return sparse.csr_array(features[:, np.sort(kept)])
 
 
 class FeatureSum(nn.Module):
