@@ -62,9 +62,8 @@ class EASE(ItemWeights):
             f"{self.config.neighbours:,} nearest ones instead of all (neighbours, max_items)",
             3,
         )
-        self.weights = neighbour_regressions(
-            profiles, self.config.l2, self.config.neighbours, progress
-        )
+        settings = self.config.l2, self.config.neighbours
+        self.weights = neighbour_regressions(profiles, *settings, progress)
 
     def _limit(self, n_items: int) -> str | None:
         """Why the matrix is too large to be dense; None where it is not."""

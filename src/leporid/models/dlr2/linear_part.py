@@ -96,14 +96,11 @@ def fit_linear_part(
         return None
     lengths = np.bincount(split.train.user).astype(np.float64)
     if gain == "auto" and min(np.square(lengths).sum(), split.n_items**2) > _PAIRS:
-        text = (
-            f"{split.n_items:,} items with long histories are too many for a linear part in passing"
-        )
-        warn(f"{text}: linear_gain is 0, compare with SLIM")
+        text = f"{split.n_items:,} items with long histories are too many for a linear part in "
+        warn(f"{text}passing: linear_gain is 0, compare with SLIM")
         return None
-    pairs = (
-        PENALTIES if penalties is None and len(split.valid.goals) else [penalties or PENALTIES[0]]
-    )
+    choice = penalties is None and len(split.valid.goals)
+    pairs = PENALTIES if choice else [penalties or PENALTIES[0]]
     fitted = [LinearPart(SLIM(l1=l1, l2=l2).fit(split, progress=False), 1.0) for l1, l2 in pairs]
     users, part = some_users(split, max(1, min(_USERS, _SCORES // split.n_items)))
     known = split.train.sequences()

@@ -73,8 +73,7 @@ def extended(
     progress: ProgressLike,
 ) -> Any:
     """What `NeuralRecommender.extend` returns."""
-    initial = (model.fitting.init or {}).get("parameters", {}).get("items")
-    tables = item_tables(model.items, items, initial)
+    tables = item_tables(model.items, items, model.fitting.item_table)
     if interactions is not None and not isinstance(interactions, Interactions):
         interactions = load(interactions)
     merged = _merged(model.known, interactions, tables[0].ids.to_pylist() if tables else [])

@@ -173,7 +173,7 @@ class Recommender(abc.ABC):
             init = how.pop("init", None)
             if isinstance(init, Recommender):
                 how, init = {"first_step": fitting.first_step(), "after": init, **how}, None
-            if how.get("after") is None or fitting.reads_content:
+            if how.get("after") is None or fitting.item_table:
                 init = init or fitting.initial_again(self.name, whole, progress)
             how["init"] = init
         again = type(self)(config).fit(whole, seed=fitting.seed, progress=progress, **how)

@@ -145,9 +145,9 @@ class Fitting(Config):
         return round((1 - share) * self.best_step)
 
     @property
-    def reads_content(self) -> bool:
-        """Whether the initial embeddings came from an item table, which holds rows in training."""
-        return bool((self.init or {}).get("parameters", {}).get("items"))
+    def item_table(self) -> Any:
+        """The item table of the initial embeddings, which holds rows in training; or None."""
+        return (self.init or {}).get("parameters", {}).get("items")
 
     def initial_again(
         self, model: str, split: Split, progress: bool | ProgressLike | None
@@ -227,7 +227,7 @@ def read_saved(
         users = IdMap.from_arrays(arrays, "user", "users.")
         items = IdMap.from_arrays(arrays, "item", "items.")
         known = Interactions.from_stored(arrays, "known", users, items)
-        learnt = _part(arrays, "model.")
+        learnt = arrays_under(arrays, "model.")
         for name, array in learnt.items():
             # A finite sum is the answer; only an overflow needs the closer look.
             if array.dtype.kind == "f" and not np.isfinite(array.sum(dtype=np.float64)):
@@ -248,7 +248,7 @@ def _train_part(known: Interactions, lengths: NDArray[Any] | None) -> Interactio
     return known.select(position < lengths[known.user])
 
 
-def _part(arrays: Arrays, prefix: str) -> Arrays:
+def arrays_under(arrays: Arrays, prefix: str) -> Arrays:
     return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
 
 
