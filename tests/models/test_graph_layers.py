@@ -11,7 +11,8 @@ from scipy import sparse
 from torch import Tensor
 
 from leporid.models.shared import graph
-from leporid.models.shared.graph import EdgeProducts, Propagation, bipartite, normalized
+from leporid.models.shared.graph import EdgeProducts, Propagation, bipartite
+from leporid.models.shared.sparse import normalised
 
 
 def ratings(seed: int, users: int, items: int) -> sparse.csr_array:
@@ -36,7 +37,7 @@ def dense_normalized(matrix: sparse.csr_array) -> np.ndarray:
 @given(seed=st.integers(0, 1000), users=st.integers(2, 7), items=st.integers(2, 9))
 def test_the_normalised_graph_is_the_dense_one(seed: int, users: int, items: int) -> None:
     matrix = ratings(seed, users, items)
-    made = normalized(bipartite(matrix)).toarray()
+    made = normalised(bipartite(matrix)).toarray()
     np.testing.assert_allclose(made, dense_normalized(matrix), rtol=1e-6)
     np.testing.assert_array_equal(made, made.T)
 

@@ -1,11 +1,9 @@
 """Which column is the user, item, time, rating, weight and event; the table of those columns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -100,7 +98,7 @@ class RawTable(NamedTuple):
     """Of a matrix, whose ids are positions."""
 
     @classmethod
-    def of(cls, table: pa.Table, roles: Iterable[str], report: LoadReport) -> RawTable:
+    def of(cls, table: pa.Table, roles: Iterable[str], report: LoadReport) -> Self:
         """A table with a column for each of `roles`, in that order."""
         columns = dict(zip(roles, table.columns, strict=True))
         if "weight" in report.columns:  # a column that is the rating too is read once

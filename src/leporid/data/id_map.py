@@ -3,16 +3,13 @@
 `read_ids` reads a list of ids from a text file or from a column of a table.
 """
 
-from __future__ import annotations
-
-import contextlib
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,13 +32,13 @@ class IdMap:
     """int64 or string, distinct and ascending, no nulls."""
     kind: str = "id"
     """'user' or 'item': the word error messages use."""
-    dropped: IdMap | None = None
+    dropped: Self | None = None
     """The ids that a core filter has dropped, so that errors can say so."""
     core: int = 0
     """The k of that filter; 0 where nothing was dropped."""
 
     @classmethod
-    def from_values(cls, values: Any, kind: str = "id") -> IdMap:
+    def from_values(cls, values: Any, kind: str = "id") -> Self:
         """The distinct values of a pyarrow/numpy array or a sequence of ids."""
         try:
             array = _as_array(values)
@@ -54,7 +51,7 @@ class IdMap:
         return cls(distinct.take(pc.sort_indices(distinct)), kind)
 
     @classmethod
-    def range(cls, n: int, kind: str = "id") -> IdMap:
+    def range(cls, n: int, kind: str = "id") -> Self:
         """The ids 0 .. n-1, for matrices that come without names."""
         return cls(pa.array(np.arange(n, dtype=np.int64)), kind)
 
@@ -69,7 +66,6 @@ class IdMap:
 
     @property
     def is_integer(self) -> bool:
-        """Whether the external ids are integers rather than strings."""
         return bool(pa.types.is_integer(self.ids.type))
 
     @cached_property
@@ -108,7 +104,14 @@ class IdMap:
                     raise KeyError(external)
             return self._index[key]
         except (KeyError, TypeError, ValueError):
-            raise UnknownIdError(self._unknown(external)) from None
+            if self.dropped is not None and len(self.dropped.split_known([external])[0]):
+                raise UnknownIdError(
+                    f"{self.kind} {external!r} was dropped by --core {self.core} (in Python "
+                    f".core({self.core})): it has too few interactions, train with a smaller "
+                    f"core to keep it"
+                ) from None
+            known = f"the data has {len(self)} {self.kind}s and this is none of them"
+            raise UnknownIdError(f"unknown {self.kind} {external!r}: {known}") from None
 
     def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:
         """The indices of several ids; the first unknown one is an `UnknownIdError`."""
@@ -125,7 +128,6 @@ class IdMap:
         return np.asarray(indices, np.int32), unknown
 
     def external(self, index: int) -> Any:
-        """The external id (int or str) at an index."""
         return self.ids[int(index)].as_py()
 
     def externals(self, indices: NDArray[Any] | Sequence[int]) -> NDArray[Any]:
@@ -136,11 +138,11 @@ class IdMap:
         out[known] = self.values[indices[known]].astype(object)
         return out
 
-    def take(self, indices: NDArray[Any]) -> IdMap:
+    def take(self, indices: NDArray[Any]) -> Self:
         """The map of a subset, `indices` ascending."""
-        return IdMap(self.ids.take(pa.array(indices)), self.kind)
+        return type(self)(self.ids.take(pa.array(indices)), self.kind)
 
-    def within_core(self, indices: NDArray[Any], k: int) -> IdMap:
+    def within_core(self, indices: NDArray[Any], k: int) -> Self:
         """`take`, remembering the other ids as dropped by the `k`-core."""
         outside = np.ones(len(self), bool)
         outside[indices] = False
@@ -149,21 +151,8 @@ class IdMap:
         dropped = self.ids.filter(pa.array(outside))
         if self.dropped is not None:
             dropped = pa.concat_arrays([self.dropped.ids, dropped])
-        before = IdMap.from_values(dropped, self.kind)
+        before = self.from_values(dropped, self.kind)
         return replace(self.take(indices), dropped=before, core=max(k, self.core))
-
-    def _unknown(self, external: Any) -> str:
-        """Why an id has no index."""
-        if self.dropped is not None:
-            with contextlib.suppress(UnknownIdError):
-                self.dropped.index(external)
-                return (
-                    f"{self.kind} {external!r} was dropped by --core {self.core} (in Python "
-                    f".core({self.core})): it has too few interactions, train with a smaller "
-                    f"core to keep it"
-                )
-        known = f"the data has {len(self)} {self.kind}s and this is none of them"
-        return f"unknown {self.kind} {external!r}: {known}"
 
     @cached_property
     def digest(self) -> str:
@@ -192,7 +181,7 @@ class IdMap:
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], kind: str = "id", prefix: str = ""
-    ) -> IdMap:
+    ) -> Self:
         """The inverse of `to_arrays`; ids that are not distinct and ascending are refused."""
         arrays = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
         dropped, core = None, 0

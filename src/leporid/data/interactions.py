@@ -1,26 +1,22 @@
 """`Interactions`: who touched what, in which order. Every other package works on this type."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.data.columns import LoadReport
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
 from leporid.data.sequences import Sequences, first_of_pairs
 from leporid.data.statistics import DatasetStats, tail_share
 from leporid.errors import ConfigError, DataError, UnknownNameError
-
-if TYPE_CHECKING:
-    from leporid.data.columns import LoadReport
 
 Duplicates = Literal["first", "sum", "all"]
 """Which events of a (user, item) pair stay: the first in time, the first with the sum of all
@@ -57,7 +53,7 @@ class Interactions:
     """float32[n], above 0: how much each event counts; None: all the same."""
     goal: NDArray[np.bool_] | None = None
     """bool[n]: which events are targets; None: all of them. The others are history alone."""
-    disliked: Interactions | None = None
+    disliked: Self | None = None
     """Negative events, with the same id maps. They are no rows of these: no profile holds them."""
 
     @classmethod
@@ -72,9 +68,9 @@ class Interactions:
         *,
         weight: NDArray[Any] | None = None,
         goal: NDArray[np.bool_] | None = None,
-        disliked: Interactions | None = None,
+        disliked: Self | None = None,
         duplicates: Duplicates = "first",
-    ) -> Interactions:
+    ) -> Self:
         """Sort rows, and treat pairs that occur again as `duplicates` says, counting what goes.
 
         Goal events of a pair and its other events are not duplicates of each other.
@@ -108,7 +104,7 @@ class Interactions:
         return replace(rows, dropped=counts)
 
     @classmethod
-    def joined(cls, *parts: Interactions) -> Interactions:
+    def joined(cls, *parts: Self) -> Self:
         """The rows of parts with the same ids, one part after the other, not yet in order.
 
         Of their negative events the first of each pair, in order.
@@ -138,7 +134,7 @@ class Interactions:
     @classmethod
     def from_stored(
         cls, arrays: Mapping[str, NDArray[Any]], prefix: str, users: IdMap, items: IdMap
-    ) -> Interactions:
+    ) -> Self:
         """The inverse of `to_stored`; what cannot be such rows is a `DataError`."""
         user, item, time, weight, goal = columns = [arrays.get(f"{prefix}.{n}") for n in _STORED]
         if user is None or item is None:
@@ -169,12 +165,10 @@ class Interactions:
 
     @property
     def n_users(self) -> int:
-        """Number of users in the id map."""
         return len(self.users)
 
     @property
     def n_items(self) -> int:
-        """Number of items in the id map."""
         return len(self.items)
 
     @cached_property
@@ -211,12 +205,12 @@ class Interactions:
         """bool[n]: False where an earlier event has the same user and item."""
         return self.first_after(self.select(np.arange(0)))
 
-    def first_after(self, known: Interactions) -> NDArray[np.bool_]:
+    def first_after(self, known: Self) -> NDArray[np.bool_]:
         """bool[n]: `is_first`, where the events of `known` come before all of these."""
         return first_of_pairs(self._indptr, self.item, (known._indptr, known.item), self.n_items)
 
     @cached_property
-    def goals(self) -> Interactions:
+    def goals(self) -> Self:
         """The events that are targets: those of the goal, all of them where there is none."""
         return self if self.goal is None else self.select(self.goal)
 
@@ -297,15 +291,15 @@ class Interactions:
         """`to_table` as a pandas frame, which `leporid.load` reads again."""
         return self.to_table().to_pandas()
 
-    def select(self, rows: NDArray[Any]) -> Interactions:
+    def select(self, rows: NDArray[Any]) -> Self:
         """Some of the rows (a mask, or positions in order), with all that is disliked."""
         columns = {name: getattr(self, name) for name in _STORED}
         some: Any = {name: c if c is None else c[rows] for name, c in columns.items()}
-        return Interactions(**some, users=self.users, items=self.items, disliked=self.disliked)
+        return type(self)(**some, users=self.users, items=self.items, disliked=self.disliked)
 
     def renumbered(
         self, user_of: NDArray[Any], item_of: NDArray[Any], users: IdMap, items: IdMap
-    ) -> Interactions:
+    ) -> Self:
         """The same rows with other id maps: `user_of`, `item_of` are the new index of each old."""
         disliked = self.disliked
         if disliked is not None:
@@ -313,7 +307,7 @@ class Interactions:
         user, item = (new.astype(np.int32) for new in (user_of[self.user], item_of[self.item]))
         return replace(self, user=user, item=item, users=users, items=items, disliked=disliked)
 
-    def core(self, k: int) -> Interactions:
+    def core(self, k: int) -> Self:
         """Keep users and items with at least `k` interactions, repeated until nothing changes.
 
         Repeated events of a pair count once, so that the core does not depend on whether they are
@@ -324,7 +318,7 @@ class Interactions:
         pairs = self.user[self.is_first], self.item[self.is_first]
         of_user, of_item = core_counts(lambda: [pairs], self.n_users, self.n_items, k)
 
-        def inside(rows: Interactions) -> Interactions:
+        def inside(rows: Self) -> Self:
             return rows.select((of_user[rows.user] > 0) & (of_item[rows.item] > 0))
 
         inner, negative = inside(self), self.disliked and inside(self.disliked)

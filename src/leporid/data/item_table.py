@@ -99,7 +99,11 @@ class ItemTable:
             )
         if len(table) == 0:
             raise DataError(f"{name} holds no {cls.kind}s")
-        columns = dict(zip(names, map(_whole, table.columns), strict=True))
+        columns = {}
+        for column_name, column in zip(names, table.columns, strict=True):
+            coded = pa.types.is_dictionary(column.type)
+            plain = column.cast(column.type.value_type) if coded else column
+            columns[column_name] = plain.combine_chunks()
         return cls(name, uuids_as_text(columns.pop(names[key])), columns)
 
     @classmethod
@@ -244,12 +248,6 @@ def _movielens(path: Path, fields: list[str]) -> list[str]:
         return [fields[0], fields[1], " ".join(genres)]
     row = shortened("|".join(fields), 60)
     raise DataError(f"{path}: a row has no item, title and genres, as MovieLens has them: {row!r}")
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.combine_chunks()
 
 
 def _decoded(column: pa.Array) -> pa.Array:

@@ -5,8 +5,6 @@ writer (`_SUCCESS`, `.part-0.crc`), and a folder called `day=2024-01-01` gives e
 column `day`. `log_batches` reads some rows at a time.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

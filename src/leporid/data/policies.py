@@ -3,10 +3,7 @@
 `keep_rows` is the one home of the rules, for a whole log and for each batch of a streamed one.
 """
 
-from __future__ import annotations
-
 import contextlib
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -20,7 +17,7 @@ from leporid.data.columns import RawTable
 from leporid.data.event_kinds import EventKinds
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Duplicates, Interactions
-from leporid.errors import DataError, LeporidWarning, shortened
+from leporid.errors import DataError, shortened, warn
 
 AS_GIVEN, MICROSECONDS = "as given", "microseconds"
 """Units of times."""
@@ -166,11 +163,10 @@ def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
         raise DataError(f"{origin} has no rows")
     missing = {reason: n for reason, n in dropped.items() if reason.startswith("missing")}
     if missing:
-        warnings.warn(
+        warn(
             f"{origin}: left out {sum(missing.values()):,} of {rows:,} rows with missing values "
             f"({_listed(missing)})",
-            LeporidWarning,
-            stacklevel=4,
+            4,
         )
     if sum(dropped.values()) == rows:
         raise DataError(f"{origin}: no rows are left of {rows:,}: {_listed(dropped)}")
@@ -197,10 +193,7 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Dictionaries decoded; text without white space around it, null where blank."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    if str(values.type) not in ("string", "large_string", "string_view"):
-        return values
-    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
-    return _where(pc.not_equal(text, ""), text)
+    return _trimmed(values) if str(values.type).endswith(("string", "string_view")) else values
 
 
 def _where(keep: Any, values: Any) -> Any:
@@ -218,7 +211,7 @@ def _unreadable(given: Any, read: Any, raw: RawTable, role: str) -> NDArray[np.b
         text += f"{shortened(first, 60)!r}, which is no {'time' if role == 'time' else 'number'}"
         if 2 * count > len(given) - given.null_count:
             raise DataError(f"{text}, and {count - 1:,} more: name another column")
-        warnings.warn(f"{text}: rows left out: {count:,}", LeporidWarning, stacklevel=5)
+        warn(f"{text}: rows left out: {count:,}", 5)
     return lost
 
 
@@ -246,11 +239,12 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
 
     Only distinct values are looked at one by one, so this costs little however long the log.
     """
+    column = f"{origin}: the {kind} column"
     extension = values.type if isinstance(values.type, pa.BaseExtensionType) else None
     if extension is not None:  # such as UUIDs: the kernels know how they are stored, no more
         values = values.cast(extension.storage_type)
     if pa.types.is_nested(values.type):
-        raise DataError(f"{origin}: the {kind} column has type {values.type}, no id")
+        raise DataError(f"{column} has type {values.type}, no id")
     if pa.types.is_floating(values.type):  # what pandas makes of integers with gaps
         try:
             values = _finite(values).cast(pa.int64())
@@ -268,7 +262,11 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
     distinct = encoded.dictionary
     if extension is not None:
         distinct = uuids_as_text(pa.ExtensionArray.from_storage(extension, distinct))
-    distinct = _trimmed(distinct, kind, origin)
+    if not pa.types.is_integer(distinct.type):
+        try:
+            distinct = _trimmed(distinct)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise DataError(f"{column} has type {distinct.type}, no id") from None
     if distinct.null_count:
         blank = np.asarray(pc.is_null(distinct))
         codes = np.where((codes >= 0) & ~blank[codes], codes, -1)
@@ -281,14 +279,9 @@ def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return _where(pc.is_finite(values), values)
 
 
-def _trimmed(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
-    """Integers as they are, all else as text without white space around it; null where blank."""
-    if pa.types.is_integer(distinct.type):
-        return distinct
-    try:
-        text = pc.utf8_trim_whitespace(distinct.cast(pa.string()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"{origin}: the {kind} column has type {distinct.type}, no id") from None
+def _trimmed(values: Any) -> Any:
+    """The values as text without white space around it; null where blank."""
+    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
     return _where(pc.not_equal(text, ""), text)
 
 
@@ -325,12 +318,9 @@ def _int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, st
             return _from_text(times, name)
         elif not (pa.types.is_null(kind) or pa.types.is_integer(kind)):
             raise DataError(f"column {name!r} has type {kind}, which is not a time")
-        return _whole_times(times.cast(pa.int64()))
+        times = times.cast(pa.int64())
     except pa.ArrowInvalid:
         raise DataError(f"column {name!r} holds times beyond 64 bits") from None
-
-
-def _whole_times(times: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     least, most = pc.min_max(times).as_py().values()
     if least is not None and least >= _FIRST_DAY and most <= _LAST_DAY:
         days = pc.replace_substring_regex(

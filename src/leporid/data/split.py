@@ -5,13 +5,11 @@ they choose at random, and say so. Any of them can keep some items out of traini
 (`cold_items_split`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,22 +58,18 @@ class Split:
 
     @property
     def users(self) -> IdMap:
-        """External user ids."""
         return self.train.users
 
     @property
     def items(self) -> IdMap:
-        """External item ids."""
         return self.train.items
 
     @property
     def n_users(self) -> int:
-        """Number of users."""
         return self.train.n_users
 
     @property
     def n_items(self) -> int:
-        """Number of items."""
         return self.train.n_items
 
     @cached_property
@@ -111,7 +105,7 @@ class Split:
         parts = (part.digest[:8] for part in self._parts().values())
         return "-".join(parts) + "-seen" * self.include_seen
 
-    def including_seen(self, include_seen: bool | None = True) -> Split:
+    def including_seen(self, include_seen: bool | None = True) -> Self:
         """The same parts with `include_seen`, None for as it is; warns where repeats are rare."""
         if include_seen is None or include_seen == self.include_seen:
             return self
@@ -142,7 +136,7 @@ class Split:
         return Path(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Split:
+    def load(cls, path: str | Path) -> Self:
         """Read a directory that `save` wrote; files that do not belong together are refused."""
         folder = recovered(path)
         if not is_split(folder):

@@ -4,8 +4,6 @@ Users look around in a few categories, put some of what they see into the cart a
 that. Some of what they buy they buy again and again. Some items are new: nobody has seen them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Blend: several models as one, their rankings averaged (reciprocal rank fusion)."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,7 +25,7 @@ from leporid.evaluation import (
 from leporid.models.shared import catalogue
 from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
 from leporid.models.shared.recommender import Recommender
-from leporid.models.shared.saved import Fitting, everything
+from leporid.models.shared.saved import Fitting, arrays_under, everything
 from leporid.models.shared.train import train
 from leporid.progress import ProgressLike
 
@@ -154,9 +152,8 @@ class Blend(Recommender):
                 config = fitting.pop("config", config)
             member = kind(kind.config_class.from_saved(config))
             member._train, member._known = self._train, self._known
-            member.fitting, prefix = Fitting.from_dict(fitting), f"{number}."
-            own = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
-            member._restore(own)
+            member.fitting = Fitting.from_dict(fitting)
+            member._restore(arrays_under(arrays, f"{number}."))
             members.append(member)
         self.members = tuple(members)
 

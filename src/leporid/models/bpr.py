@@ -9,8 +9,6 @@ Feedback. UAI 2009.
 for an item i the user has and an item j the user has not, drawn uniformly.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 

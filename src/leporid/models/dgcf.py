@@ -17,8 +17,6 @@ are averaged (Eq. 14 adds them up: the same ranking), and so are the pairs of in
 compares each intent with the next one only: `recipe="authors"`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -83,9 +81,8 @@ class DGCFNetwork(nn.Module):
                 head = self.edges.propagate(self.edges.laplacian(share), x)
                 last = iteration == config.iterations - 1 and layer == config.layers - 1
                 if config.intents > 1 and not last:
-                    affinity = affinity + self.edges.affinity(
-                        self._unit(head), tail, config.intents
-                    )
+                    found = self.edges.affinity(self._unit(head), tail, config.intents)
+                    affinity = affinity + found
             x = head
             total = total + x
         return total / (config.layers + 1), share

@@ -1,8 +1,5 @@
 """EASE: a linear item-to-item model with a closed form (Steck, WWW 2019)."""
 
-from __future__ import annotations
-
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +9,7 @@ from scipy import linalg, sparse
 
 from leporid.config import setting
 from leporid.data import Split
-from leporid.errors import DataError, LeporidWarning
+from leporid.errors import DataError, warn
 from leporid.kernel import kernel
 from leporid.memory import format_bytes, free_memory
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
@@ -60,15 +57,13 @@ class EASE(ItemWeights):
             self.weights = ease_weights(profiles, self.config.l2)
             progress.advance(1)
             return
-        warnings.warn(
+        warn(
             f"{limit}: EASE regresses each of {split.n_items:,} items on its "
             f"{self.config.neighbours:,} nearest ones instead of all (neighbours, max_items)",
-            LeporidWarning,
-            stacklevel=3,
+            3,
         )
-        self.weights = neighbour_regressions(
-            profiles, self.config.l2, self.config.neighbours, progress
-        )
+        settings = self.config.l2, self.config.neighbours
+        self.weights = neighbour_regressions(profiles, *settings, progress)
 
     def _limit(self, n_items: int) -> str | None:
         """Why the matrix is too large to be dense; None where it is not."""

@@ -1,7 +1,5 @@
 """Frequency: what a user had often and lately, again (for lists that may show known items)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

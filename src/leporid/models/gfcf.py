@@ -9,8 +9,6 @@ Nothing is trained. Up to `max_items` items the filter is one dense matrix, whic
 them a profile goes through its factors, and no items x items matrix is ever held.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

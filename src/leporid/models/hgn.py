@@ -14,8 +14,6 @@ The authors' program pools by the sum of the instance gates instead of L, and ad
 r_uj: `recipe="authors"`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 

@@ -7,8 +7,6 @@ seen columns; with their mean added, that diagonal is the preconditioner. The fi
 near the users' largest singular vectors.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -52,6 +50,51 @@ class IALSConfig(ProfileConfig):
     """The penalty lambda; with 0 the solution need not be unique."""
     frequency_exponent: float = 1.0
     """nu: lambda is multiplied by (a row's weights in all + alpha_0 x columns)^nu."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The fixed side of a least-squares problem, ready to solve for any rows of the other."""
+
+    factors: NDArray[np.float32]
+    """float32[m, D]: q."""
+    basis: NDArray[np.float32]
+    """float32[D, D]: the eigenvectors of Q'Q."""
+    turned: NDArray[np.float32]
+    """float32[m, D]: q in that basis."""
+    gram: NDArray[np.float32]
+    """float32[D]: the eigenvalues of Q'Q."""
+    config: IALSConfig
+
+    @classmethod
+    def of(cls, factors: NDArray[np.float32], config: IALSConfig) -> Self:
+        return cls(factors, *_in_eigenbasis(factors), config)
+
+    def solve(
+        self,
+        matrix: sparse.csr_array,
+        initial: NDArray[np.float32] | None = None,
+        threads: int = 1,
+    ) -> NDArray[np.float32]:
+        """float32[n, D]: factors of every row of a matrix [n, m], whose entries are weights.
+
+        Each row p minimises sum_seen w (p.q - 1)^2 + alpha_0 sum_all (p.q)^2 + lambda_p |p|^2.
+        From `initial` float32[n, D] a few steps are taken towards the solution, else all.
+        """
+        n, dim = matrix.shape[0], self.turned.shape[1]
+        found = np.zeros((n, dim), np.float32) if initial is None else initial @ self.basis
+        matrix, power = unit_size(matrix)
+        config = self.config
+        settings = config.unobserved_weight, config.l2, config.frequency_exponent, power
+        most = 2 * dim + 10 if initial is None else _STEPS
+        blocks = iter(range(min(_BLOCKS, n)))
+
+        def work(_thread: int) -> None:
+            for block in blocks:
+                _descend(csr_parts(matrix), self.turned, self.gram, settings, found, most, block)
+
+        on_each_thread(work, max(1, min(threads, n)))
+        return np.asarray(found @ self.basis.T)
 
 
 class IALS(ProfileRecommender):
@@ -132,51 +175,6 @@ def _in_eigenbasis(
     values, vectors = np.linalg.eigh(wide.T @ wide)
     basis = vectors.astype(np.float32)
     return basis, factors @ basis, np.maximum(values, 0).astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """The fixed side of a least-squares problem, ready to solve for any rows of the other."""
-
-    factors: NDArray[np.float32]
-    """float32[m, D]: q."""
-    basis: NDArray[np.float32]
-    """float32[D, D]: the eigenvectors of Q'Q."""
-    turned: NDArray[np.float32]
-    """float32[m, D]: q in that basis."""
-    gram: NDArray[np.float32]
-    """float32[D]: the eigenvalues of Q'Q."""
-    config: IALSConfig
-
-    @classmethod
-    def of(cls, factors: NDArray[np.float32], config: IALSConfig) -> Self:
-        return cls(factors, *_in_eigenbasis(factors), config)
-
-    def solve(
-        self,
-        matrix: sparse.csr_array,
-        initial: NDArray[np.float32] | None = None,
-        threads: int = 1,
-    ) -> NDArray[np.float32]:
-        """float32[n, D]: factors of every row of a matrix [n, m], whose entries are weights.
-
-        Each row p minimises sum_seen w (p.q - 1)^2 + alpha_0 sum_all (p.q)^2 + lambda_p |p|^2.
-        From `initial` float32[n, D] a few steps are taken towards the solution, else all.
-        """
-        n, dim = matrix.shape[0], self.turned.shape[1]
-        found = np.zeros((n, dim), np.float32) if initial is None else initial @ self.basis
-        matrix, power = unit_size(matrix)
-        config = self.config
-        settings = config.unobserved_weight, config.l2, config.frequency_exponent, power
-        most = 2 * dim + 10 if initial is None else _STEPS
-        blocks = iter(range(min(_BLOCKS, n)))
-
-        def work(_thread: int) -> None:
-            for block in blocks:
-                _descend(csr_parts(matrix), self.turned, self.gram, settings, found, most, block)
-
-        on_each_thread(work, max(1, min(threads, n)))
-        return np.asarray(found @ self.basis.T)
 
 
 @kernel(fastmath=True, **INNER)

@@ -3,8 +3,6 @@
 UserKNN shares the settings, the weighting of entries and the search for neighbours.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -10,8 +10,6 @@ Recommendation. SIGIR 2020.
 trained by BPR with lambda |E^(0)|^2 on the vectors of the batch (Eq. 15).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

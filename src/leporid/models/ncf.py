@@ -10,8 +10,6 @@ Each tower has its own user and item vectors; all four tables take the initial e
 by the log loss (Eq. 7) with sampled negatives. The perceptron halves its width from layer to layer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, cast

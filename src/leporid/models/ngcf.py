@@ -12,8 +12,6 @@ As in the authors' program each layer's rows are scaled to length one before the
 the transforms have biases; `normalize_layers=False` leaves the rows as they are.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, cast

@@ -1,7 +1,5 @@
 """P3alpha: a random walk item -> user -> item (Cooper et al., WWW 2014)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,12 +9,7 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Split
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
-from leporid.models.shared.sparse import (
-    canonical,
-    item_counts,
-    top_k_of_columns,
-    top_k_products,
-)
+from leporid.models.shared.sparse import canonical, item_counts, top_k_of_columns, top_k_products
 from leporid.progress import ProgressLike
 from leporid.space import Choice, Float, Int, SearchSpace
 

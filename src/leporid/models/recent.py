@@ -1,8 +1,5 @@
 """Recent: the same list for everyone, the items with the most interactions of the last days."""
 
-from __future__ import annotations
-
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +7,7 @@ import numpy as np
 
 from leporid.config import Config, setting
 from leporid.data import Split
-from leporid.errors import LeporidWarning
+from leporid.errors import warn
 from leporid.models.toppop import TopPop
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
@@ -42,7 +39,7 @@ class Recent(TopPop):
         train, newest = split.train.goals, np.zeros(split.n_items, np.int64)
         if train.time is None:
             text = "the training part has no times: recent ranks by the interactions of all time"
-            warnings.warn(text, LeporidWarning, stacklevel=4)
+            warn(text, 4)
         else:
             oldest = np.quantile(train.time, 1 - _LAST_SHARE, method="higher")
             if train.ticks_per_day is not None:

@@ -1,7 +1,5 @@
 """RP3beta: P3alpha with popular targets held back (Paudel et al., TiiS 2017)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -17,8 +17,6 @@ default is cross-entropy over all items, which is stronger. `block="ligr"` is fr
     Borisyuk et al.: From Features to Transformers: Redefining Ranking for Scalable Impact. 2025.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

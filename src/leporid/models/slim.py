@@ -6,8 +6,6 @@ to convergence; then all others are checked, and those that would move join it. 
 larger than that working set.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -75,13 +73,8 @@ def slim_weights(
     n_items = profiles.shape[1]
     gram = canonical(profiles.T @ profiles)
     parts, diagonal = csr_parts(gram), gram.diagonal().astype(np.float64)
-    problem = (
-        config.l1,
-        config.l2,
-        config.positive,
-        config.max_iterations,
-        config.tolerance,
-    )
+    limits = config.max_iterations, config.tolerance
+    problem = config.l1, config.l2, config.positive, *limits
     k = max(1, min(config.top_k, n_items - 1))
     sources = np.full((n_items, k), -1, dtype=np.int32)
     values = np.zeros((n_items, k), dtype=np.float32)

@@ -1,7 +1,5 @@
 """TopPop: the same list for everyone, the items with the most training interactions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

@@ -10,8 +10,6 @@ s, and a profile p becomes p H(P):
 Nothing is trained and nothing decomposed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """UserKNN: what the most similar users have, weighted by how similar they are."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Durations, the timer of a budget, and the guard that stops work at a deadline."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,12 +1,10 @@
 """What is searched: the problem, candidates (model, initialisation, settings) and trials."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +38,7 @@ class Problem:
     """The file of the item table."""
 
     @classmethod
-    def of(cls, split: Split, metric: str, **how: Any) -> Problem:
+    def of(cls, split: Split, metric: str, **how: Any) -> Self:
         """With an inner split, on a tiny log with validation alone, else with `split` itself.
 
         Candidates are evaluated on some of the users, drawn by the seed.

@@ -1,7 +1,5 @@
 """`choose`: which model and initialisation for a log, within a budget of time."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 import time

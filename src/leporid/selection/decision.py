@@ -1,9 +1,7 @@
 """What a search ends with: the best candidate, or a blend above it that fits into the time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from leporid.evaluation import Comparison
 from leporid.models import pick_blend
@@ -27,7 +25,7 @@ class Decision:
     """A blend compared with its best member."""
 
     @classmethod
-    def of(cls, result: Result) -> Decision:
+    def of(cls, result: Result) -> Self:
         """A candidate as it was evaluated."""
         return cls((result.candidate,), (1,), result.value)
 

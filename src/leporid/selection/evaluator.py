@@ -4,8 +4,6 @@ Nothing here reads the test part. Each trial leaves a file in the folder of the 
 per user, for paired differences, and the lists, for blends.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 import timeit

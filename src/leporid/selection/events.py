@@ -1,7 +1,5 @@
 """The events of a search in its journal, the time that they account for, and a line for each."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

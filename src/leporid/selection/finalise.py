@@ -5,8 +5,6 @@ candidate that still fits the budget is used, and the answer says so. An answer 
 already holds is replaced only by one with a higher value.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 import warnings

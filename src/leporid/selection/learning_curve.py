@@ -1,7 +1,5 @@
 """The learning curve: what half of the users gave, and what twice as many might give."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import replace

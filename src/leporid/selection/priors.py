@@ -4,8 +4,6 @@ The rows of priors.json are made by benchmarks/choose_priors.py from validation 
 logs. They only order models; they never exclude one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import cache

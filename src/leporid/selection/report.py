@@ -1,7 +1,5 @@
 """The page of an answer: the charts, the table of models, examples, the test and the commands."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runtime estimates: of fits, from fits on small shares of the log and from earlier trials."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings

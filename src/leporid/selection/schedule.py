@@ -5,8 +5,6 @@ slow classical models, and what is left goes to variants of the models with the 
 confidence bound.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import warnings

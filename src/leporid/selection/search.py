@@ -4,8 +4,6 @@ Every decision follows from the trials in the journal and a fixed order, so a ki
 as if it had not been. The clock only decides whether there is time for the next trial.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress

@@ -4,8 +4,6 @@ A closed form (EASE inverts a matrix) cannot be stopped inside its process. Resu
 files that the job names.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The answer in words: three paragraphs, the details, the table, and the commands."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Settings of DLR2 and its recipes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

@@ -5,11 +5,8 @@ says more. The scores are then those of the network plus a gain times those of S
 on its own in seconds; the training of the network is the same with and without it.
 """
 
-from __future__ import annotations
-
-import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,7 +15,7 @@ from scipy import sparse
 from torch import Tensor
 
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import DataError, LeporidWarning
+from leporid.errors import DataError, warn
 from leporid.evaluation import evaluate
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.profiles import first_level, some_users
@@ -49,7 +46,7 @@ class LinearPart(NamedTuple):
         """The network's scores of the same users, and the linear ones."""
         return scores + self.gain * torch.from_numpy(self.scores(histories)).to(scores.device)
 
-    def extended(self, merged: Interactions) -> LinearPart:
+    def extended(self, merged: Interactions) -> Self:
         """The same for a log with more users and items: new items have no weights."""
         old, weights = self.model, self.model.weights
         rows = np.repeat(np.arange(len(weights.indptr) - 1), np.diff(weights.indptr))
@@ -59,7 +56,7 @@ class LinearPart(NamedTuple):
         new._remember(merged)
         size = (merged.n_items, merged.n_items)
         new.weights = canonical(sparse.csr_array(entries, shape=size))
-        return LinearPart(new, self.gain)
+        return type(self)(new, self.gain)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a saved model keeps of it."""
@@ -68,7 +65,7 @@ class LinearPart(NamedTuple):
         return {_PREFIX + name: array for name, array in arrays.items()}
 
     @classmethod
-    def taken_from(cls, arrays: dict[str, NDArray[Any]], train: Interactions) -> LinearPart | None:
+    def taken_from(cls, arrays: dict[str, NDArray[Any]], train: Interactions) -> Self | None:
         """Of the arrays of a saved model, out of which its own are taken."""
         names = [name for name in arrays if name.startswith(_PREFIX)]
         own = {name.removeprefix(_PREFIX): arrays.pop(name) for name in names}
@@ -99,14 +96,11 @@ def fit_linear_part(
         return None
     lengths = np.bincount(split.train.user).astype(np.float64)
     if gain == "auto" and min(np.square(lengths).sum(), split.n_items**2) > _PAIRS:
-        text = (
-            f"{split.n_items:,} items with long histories are too many for a linear part in passing"
-        )
-        warnings.warn(f"{text}: linear_gain is 0, compare with SLIM", LeporidWarning, stacklevel=2)
+        text = f"{split.n_items:,} items with long histories are too many for a linear part in "
+        warn(f"{text}passing: linear_gain is 0, compare with SLIM")
         return None
-    pairs = (
-        PENALTIES if penalties is None and len(split.valid.goals) else [penalties or PENALTIES[0]]
-    )
+    choice = penalties is None and len(split.valid.goals)
+    pairs = PENALTIES if choice else [penalties or PENALTIES[0]]
     fitted = [LinearPart(SLIM(l1=l1, l2=l2).fit(split, progress=False), 1.0) for l1, l2 in pairs]
     users, part = some_users(split, max(1, min(_USERS, _SCORES // split.n_items)))
     known = split.train.sequences()

@@ -11,9 +11,6 @@ follows from them. The best of these estimates get their score. After
     Factorization. EMNLP 2022.
 """
 
-from __future__ import annotations
-
-import warnings
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -24,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from leporid.data import Sequences, Split
-from leporid.errors import ConfigError, LeporidWarning
+from leporid.errors import ConfigError, warn
 from leporid.evaluation import TopK, masked_top_k
 from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
 from leporid.models.dlr2.linear_part import LinearPart, fit_linear_part
@@ -59,7 +56,7 @@ class Anchors(NamedTuple):
     """float32[a, n_items]: what an anchor's distance from its mean adds to each item."""
 
     @classmethod
-    def of(cls, scores: Tensor, count: int = _ANCHORS) -> Anchors:
+    def of(cls, scores: Tensor, count: int = _ANCHORS) -> Self:
         """From the scores of some users, float[users, n_items]."""
         rows = scores.double().cpu().numpy()
         mean = rows.mean(axis=0)
@@ -120,11 +117,10 @@ class DLR2(NeuralRecommender):
 
     def _fit(self, split: Split, **options: Any) -> None:
         if self.config.objective == "margin" and self.config.margin == 0:
-            warnings.warn(
+            warn(
                 "margin=0 cannot teach S anything: a network that outputs 0 for every item "
                 "has no loss (Eq. 10), and its ReLU reaches that at once; use margin=0.5",
-                LeporidWarning,
-                stacklevel=3,
+                3,
             )
         if self.config.freeze_init:
             init = options.get("init")

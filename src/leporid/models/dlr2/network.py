@@ -4,8 +4,6 @@ The input of the Feature Network is an image with one channel: row 0 the user's 
 last l items, oldest first. Of the heads, S scores an item and G says what the next item looks like.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import cast
 
@@ -261,21 +259,16 @@ class DLR2Network(nn.Module):
             count = known.sum(dim=1, keepdim=True).clamp(min=1)
             parts.insert(1, rows.sum(dim=1, keepdim=True) / count.sqrt())
         image = torch.cat(parts, dim=1)
-        if self.training:
-            image = dropout(self._blank(image), self.config.image_dropout)
+        if self.training and self.config.user_dropout:  # a share of the user rows is zero
+            share = torch.zeros(image.shape[:2], device=image.device)
+            share[:, 0] = self.config.user_dropout
+            image = image * (torch.rand_like(share) >= share).unsqueeze(-1)
+        image = dropout(image, self.config.image_dropout, self.training)
         s = self.features(image * self.gain if self.config.gain else image)
         if not self.config.shortcut:
             return cast(Tensor, s)
         average = (image[:, 1:] * self.history_weights.unsqueeze(1)).sum(dim=1)
         return torch.cat([s, average / self._item_size()], dim=1)
-
-    def _blank(self, image: Tensor) -> Tensor:
-        """Augmentation: a share of the user rows set to zero."""
-        if not self.config.user_dropout:
-            return image
-        share = torch.zeros(image.shape[:2], device=image.device)
-        share[:, 0] = self.config.user_dropout
-        return image * (torch.rand_like(share) >= share).unsqueeze(-1)
 
     def target(self, s: Tensor) -> Tensor:
         """G(s): the vector of the next item; tanh belongs to the margin objective."""

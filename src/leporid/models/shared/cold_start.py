@@ -12,10 +12,8 @@ cold items their share of the first ten ranks of known users; where the smallest
 all are lowered alike. No held-out target is read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -78,21 +76,21 @@ class ColdItems:
         wide[cold, -1] = self.shift
         return wide
 
-    def to(self, device: torch.device) -> ColdItems:
-        return ColdItems(*(tensor.to(device) for tensor in vars(self).values()))
+    def to(self, device: torch.device) -> Self:
+        return type(self)(*(tensor.to(device) for tensor in vars(self).values()))
 
-    def among(self, rows: NDArray[np.int64], n_items: int) -> ColdItems:
+    def among(self, rows: NDArray[np.int64], n_items: int) -> Self:
         """The same where the item that was i is rows[i] of `n_items`."""
         row = torch.from_numpy(rows).to(self.items.device)
         content = self.content.new_zeros(n_items, self.content.shape[1])
         content[row] = self.content
-        return ColdItems(row[self.items], content, self.scale, self.weight, self.shift)
+        return type(self)(row[self.items], content, self.scale, self.weight, self.shift)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {_PREFIX + name: tensor.cpu().numpy() for name, tensor in vars(self).items()}
 
     @classmethod
-    def taken_from(cls, arrays: dict[str, NDArray[Any]], n_items: int) -> ColdItems | None:
+    def taken_from(cls, arrays: dict[str, NDArray[Any]], n_items: int) -> Self | None:
         """Take out of `arrays` what `arrays()` gave; None where there is nothing."""
         stored = {key for key in arrays if key.startswith((_PREFIX, _OLD_PREFIX))}
         if not stored:

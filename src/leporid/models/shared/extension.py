@@ -5,12 +5,9 @@ the direction of the mean of its neighbours' trained rows: items with shared use
 similar content, which counts the more the fewer interactions the item has.
 """
 
-from __future__ import annotations
-
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -19,7 +16,7 @@ from scipy import sparse
 from torch import Tensor
 
 from leporid.data import IdMap, Interactions, ItemTable, Split, item_features, load
-from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
+from leporid.errors import ConfigError, DataError, LeporidError, warn
 from leporid.graph import top_k_neighbours
 from leporid.initializers import content_edges
 from leporid.models.shared.cold_start import content_vectors, fit_cold_items
@@ -52,7 +49,7 @@ class Side:
     new: NDArray[np.int64]
 
     @classmethod
-    def of(cls, before: IdMap, after: IdMap) -> Side:
+    def of(cls, before: IdMap, after: IdMap) -> Self:
         rows = after.encode(before.ids).astype(np.int64)
         kept = np.flatnonzero(rows >= 0)
         if not len(kept):
@@ -76,8 +73,7 @@ def extended(
     progress: ProgressLike,
 ) -> Any:
     """What `NeuralRecommender.extend` returns."""
-    initial = (model.fitting.init or {}).get("parameters", {}).get("items")
-    tables = item_tables(model.items, items, initial)
+    tables = item_tables(model.items, items, model.fitting.item_table)
     if interactions is not None and not isinstance(interactions, Interactions):
         interactions = load(interactions)
     merged = _merged(model.known, interactions, tables[0].ids.to_pylist() if tables else [])
@@ -99,9 +95,7 @@ def extended(
     if length is not None or not len(cold):
         new.cold_items = earlier
         return new
-    content = np.zeros((n_items, 0), np.float32)
-    if extension.features is not None:
-        content = content_vectors(extension.features)
+    content = None if extension.features is None else content_vectors(extension.features)
     if earlier is not None:
         cold = np.union1d(cold, earlier.items.cpu().numpy())
         content = content if tables else earlier.content.cpu().numpy()
@@ -110,7 +104,7 @@ def extended(
     if share is None and ranks > _MOST_UNASKED:
         text = f"{ranks:.0%} of the items are cold and get {_MOST_UNASKED:.0%} of the ranks: "
         advice = "cold_item_share=1 (--cold-item-share 1) gives them their share"
-        warnings.warn(text + advice, LeporidWarning, stacklevel=3)
+        warn(text + advice, 3)
         ranks = _MOST_UNASKED
     new.cold_items = fit_cold_items(new, cold, content, weight, share=ranks)
     return new
@@ -148,11 +142,10 @@ class Extension:
             )  # fmt: skip
             self._edges = sparse.csr_array(self._edges + content[:, items.old])
         if lonely := int(np.count_nonzero(self._edges.sum(axis=1) == 0)):
-            warnings.warn(
+            warn(
                 f"{lonely:,} new items share neither users nor content with another: their rows "
                 f"are the mean of all items",
-                LeporidWarning,
-                stacklevel=4,
+                4,
             )
 
     def copy(self, old: Any, new: Any) -> None:
@@ -243,11 +236,7 @@ def item_tables(known: IdMap, items: Any, initial: Any) -> list[ItemTable]:
         try:
             tables.append(ItemTable.load(initial))
         except LeporidError as error:
-            warnings.warn(
-                f"the item table of the initial embeddings is not read: {error}",
-                LeporidWarning,
-                stacklevel=4,
-            )
+            warn(f"the item table of the initial embeddings is not read: {error}", 4)
     if not any((table.places(known) >= 0).any() for table in tables):
         raise DataError(
             f"{tables[0].name} names none of the model's {len(known):,} items, so that "

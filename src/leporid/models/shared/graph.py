@@ -4,8 +4,6 @@ The nodes of the graph are all users, then all items. `A = D^-1/2 [[0, R], [R^T,
 symmetric, so the gradient of `A x` is `A` times the gradient.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -25,6 +23,7 @@ from leporid.models.shared.layers import (
     table_bpr_loss,
 )
 from leporid.models.shared.neural import NeuralRecommender
+from leporid.models.shared.sparse import normalised
 from leporid.training import Batch, Sampling, TrainingConfig
 
 _EDGES = 2**19
@@ -33,8 +32,6 @@ _EDGES = 2**19
 
 @dataclass(frozen=True, kw_only=True)
 class GraphConfig(TrainingConfig):
-    """Settings of every graph model."""
-
     batch_size: int = setting(2048, at_least=1)
     steps: int = setting(3000, at_least=1)
     lr: float = setting(5e-3, above=0)
@@ -91,16 +88,6 @@ def bipartite(train: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array(graph)
 
 
-def normalized(graph: sparse.csr_array) -> sparse.csr_array:
-    """D^-1/2 W D^-1/2 of a symmetric matrix; a node without edges keeps its empty row."""
-    degree = np.asarray(graph.sum(axis=1), dtype=np.float64).ravel()
-    scale = np.zeros_like(degree)
-    scale[degree > 0] = degree[degree > 0] ** -0.5
-    rows = np.repeat(scale, np.diff(graph.indptr))
-    values = (graph.data * rows * scale[graph.indices]).astype(np.float32)
-    return sparse.csr_array((values, graph.indices, graph.indptr), shape=graph.shape)
-
-
 class Propagation(nn.Module):
     """`A x` for the normalised user-item graph of the training data."""
 
@@ -108,7 +95,7 @@ class Propagation(nn.Module):
 
     def __init__(self, train: sparse.csr_array) -> None:
         super().__init__()
-        graph = normalized(bipartite(train))
+        graph = normalised(bipartite(train))
         parts = _int32(graph.indptr), _int32(graph.indices), torch.from_numpy(graph.data)
         tensor = csr_tensor(*parts, graph.shape[1])
         self.register_buffer("adjacency", tensor, persistent=False)

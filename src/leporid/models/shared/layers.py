@@ -6,8 +6,6 @@ one thread, so that the bits never depend on threads. The scores of the softmax 
 at a time, which leave their part of the gradient before the next rows come.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any, cast

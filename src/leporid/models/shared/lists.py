@@ -1,10 +1,7 @@
 """From questions in external ids to ranked lists, similar items and reasons."""
 
-from __future__ import annotations
-
 import contextlib
 import uuid
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -14,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data import IdMap, Interactions, Sequences
-from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning, UnknownIdError
+from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError, warn
 from leporid.evaluation import BoundRules, TopK, chunk_rows, masked_top_k
 from leporid.graph import top_k_neighbours
 from leporid.initializers import truncated_svd
@@ -106,11 +103,10 @@ def history_indices(items: IdMap, histories: Iterable[Any], model: str) -> list[
         rows.append(row)
         unknown += strange
     if unknown:
-        warnings.warn(
+        warn(
             f"{len(unknown):,} of {len(unknown) + sum(map(len, rows)):,} history items are "
             f"unknown to {model} and left out, the first is {unknown[0]!r}",
-            LeporidWarning,
-            stacklevel=4,
+            4,
         )
     return rows
 

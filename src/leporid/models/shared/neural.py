@@ -5,11 +5,8 @@ batch (`loss`), and how it scores: by dot products of `encode` and `item_outputs
 Training is `leporid.training.loop`.
 """
 
-from __future__ import annotations
-
 import abc
 import contextlib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -22,7 +19,7 @@ from torch import Tensor, nn
 from leporid import training
 from leporid._deprecated import renamed, renamed_arguments
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import LeporidError, LeporidWarning
+from leporid.errors import LeporidError, warn
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.cold_start import ColdItems, fit_cold_items
 from leporid.models.shared.extension import Extension, extended
@@ -138,11 +135,9 @@ class NeuralRecommender(Recommender):
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
-            warnings.warn(
+            warn(
                 f"{self.name} learns from the order of each user's items, and the training part "
-                f"has no times: it reads no order",
-                LeporidWarning,
-                stacklevel=2,
+                f"has no times: it reads no order"
             )
         self._fit(
             split, seed=seed, progress=make_progress(progress), init=init, after=after,
@@ -216,7 +211,7 @@ class NeuralRecommender(Recommender):
         if context.isolated:
             counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
             text = f"rows without an initial embedding are small random numbers: {counts}"
-            warnings.warn(text, LeporidWarning, stacklevel=2)
+            warn(text)
         self.weights_changed()
 
     @property
@@ -250,31 +245,26 @@ class NeuralRecommender(Recommender):
             self._prepared = self.prepare()
         return self._prepared
 
-    def score_tensor(self, users: Indices, history: Sequences | None = None) -> Tensor:
-        """`score` as a float32 tensor on the model's device."""
-        return self._scores(self._check_users(users), history)
-
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         return cast(Scores, self.score_tensor(users, history).cpu().numpy())
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        return cast(Scores, self._scores(None, Sequences.from_rows(histories)).cpu().numpy())
+        return cast(Scores, self.score_tensor(None, Sequences.from_rows(histories)).cpu().numpy())
 
-    def _scores(self, users: Indices | None, histories: Sequences | None) -> Tensor:
-        """The scores as float32, with those of cold items on the others' scale."""
-        if users is None:
-            places = np.arange(len(cast(Sequences, histories)), dtype=np.int32)
-        else:
-            places = users
+    def score_tensor(self, users: Indices | None, history: Sequences | None = None) -> Tensor:
+        """`score` as a float32 tensor on the model's device; None: of new users, by `history`."""
+        if users is not None:
+            users = self._check_users(users)
         with self._scoring():
-            rows = self.user_rows(histories, users)
-            scores = self.scores(rows, self._recent(histories, places)).float()
+            rows = self.user_rows(history, users)
+            places = np.arange(len(history or ()), dtype=np.int32) if users is None else users
+            scores = self.scores(rows, self._recent(history, places)).float()
             if self.linear is not None:
-                known = self.known.sequences() if histories is None else histories
+                known = self.known.sequences() if history is None else history
                 scores = self.linear.add(scores, known.take(places))
             if self.cold_items is None:
                 return scores
-            return self.cold_items.adjust(scores, self.newest(histories, places))
+            return self.cold_items.adjust(scores, self.newest(history, places))
 
     def user_rows(self, histories: Sequences | None, users: Indices | None) -> Tensor | None:
         """[m, width] of the user table, or with None those of new users with these histories."""

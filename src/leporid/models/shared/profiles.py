@@ -1,7 +1,5 @@
 """What the classical models have in common: they score from profiles, the items of a user."""
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 from collections.abc import Sequence

@@ -4,10 +4,7 @@ A model implements `_fit` and `score`; optionally `score_histories` for users it
 and `retrieve` where it has a cheap first stage. What it learns is declared as `FittedArray`.
 """
 
-from __future__ import annotations
-
 import abc
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +17,7 @@ from numpy.typing import NDArray
 from leporid._deprecated import renamed, renamed_arguments
 from leporid.config import Config
 from leporid.data import IdMap, Interactions, Sequences, Split
-from leporid.errors import (
-    ConfigError,
-    DataError,
-    LeporidWarning,
-    NotFittedError,
-    UnknownNameError,
-)
+from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, warn
 from leporid.evaluation import BoundRules, Catalogue, TopK, chunk_rows
 from leporid.models.shared import catalogue, lists, saved
 from leporid.models.shared.lists import Allowed, Ids, Indices, ItemNeighbours, Lists, Scores
@@ -182,7 +173,7 @@ class Recommender(abc.ABC):
             init = how.pop("init", None)
             if isinstance(init, Recommender):
                 how, init = {"first_step": fitting.first_step(), "after": init, **how}, None
-            if how.get("after") is None or fitting.reads_content:
+            if how.get("after") is None or fitting.item_table:
                 init = init or fitting.initial_again(self.name, whole, progress)
             how["init"] = init
         again = type(self)(config).fit(whole, seed=fitting.seed, progress=progress, **how)
@@ -200,7 +191,7 @@ class Recommender(abc.ABC):
         if ignores and split.train.has_weights:  # a final fit comes after one that has said so
             text = f"{self.name} cannot use weights: every interaction counts the same (ease, "
             text += "frequency, ials, itemknn and userknn use them)"
-            warnings.warn(text, LeporidWarning, stacklevel=4)
+            warn(text, 4)
         self.config, self._known, self._train = self.asked, None, split.train
         self.fitting = saved.Fitting(include_seen=split.include_seen)
 

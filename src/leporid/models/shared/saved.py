@@ -4,8 +4,6 @@
 the name and the settings; `manifest.json` says that the two belong together.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -147,9 +145,9 @@ class Fitting(Config):
         return round((1 - share) * self.best_step)
 
     @property
-    def reads_content(self) -> bool:
-        """Whether the initial embeddings came from an item table, which holds rows in training."""
-        return bool((self.init or {}).get("parameters", {}).get("items"))
+    def item_table(self) -> Any:
+        """The item table of the initial embeddings, which holds rows in training; or None."""
+        return (self.init or {}).get("parameters", {}).get("items")
 
     def initial_again(
         self, model: str, split: Split, progress: bool | ProgressLike | None
@@ -199,8 +197,7 @@ def write_saved(
     train: Interactions,
 ) -> Path:
     arrays = {f"model.{key}": value for key, value in learnt.items()}
-    arrays |= {f"users.{key}": value for key, value in known.users.to_arrays().items()}
-    arrays |= {f"items.{key}": value for key, value in known.items.to_arrays().items()}
+    arrays |= known.users.to_arrays("users.") | known.items.to_arrays("items.")
     lengths = np.diff(train.sequences().indptr)
     arrays |= {**known.to_stored("known"), "known.train_lengths": lengths.astype(np.int32)}
     with atomic_folder(path) as folder:
@@ -227,10 +224,10 @@ def read_saved(
     check_manifest(path, "model", _ABOUT, _WEIGHTS)
     arrays, _ = (map_arrays if mapped else read_arrays)(path / _WEIGHTS)
     try:
-        users = IdMap.from_arrays(_part(arrays, "users."), "user")
-        items = IdMap.from_arrays(_part(arrays, "items."), "item")
+        users = IdMap.from_arrays(arrays, "user", "users.")
+        items = IdMap.from_arrays(arrays, "item", "items.")
         known = Interactions.from_stored(arrays, "known", users, items)
-        learnt = _part(arrays, "model.")
+        learnt = arrays_under(arrays, "model.")
         for name, array in learnt.items():
             # A finite sum is the answer; only an overflow needs the closer look.
             if array.dtype.kind == "f" and not np.isfinite(array.sum(dtype=np.float64)):
@@ -251,7 +248,7 @@ def _train_part(known: Interactions, lengths: NDArray[Any] | None) -> Interactio
     return known.select(position < lengths[known.user])
 
 
-def _part(arrays: Arrays, prefix: str) -> Arrays:
+def arrays_under(arrays: Arrays, prefix: str) -> Arrays:
     return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
 
 

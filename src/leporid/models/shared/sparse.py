@@ -1,7 +1,5 @@
 """Sparse kernels the classical models share, parallel over rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,12 +10,10 @@ one and holds the words, categories and numbers of the item (`leporid.data.item_
 they weigh alike each is 1 / sqrt(count). F begins at zero. After training the sums are the rows.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -38,6 +36,45 @@ _NEIGHBOURS = 30
 """Rows that one which was never trained follows."""
 _MAX_FEATURES = 10_000
 """Features that get an embedding: those that most rows have."""
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows of a table that keep their initial embeddings while the others are trained."""
+
+    table: nn.Embedding
+    initial: Tensor
+    """float[n, d]: the whole table before training."""
+    held: Tensor
+    """bool[n]"""
+    trained: Tensor
+    """bool[n]: rows with an initial embedding that occur in the training part."""
+    side: str
+    """Whose rows: "users" or "items"."""
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Undo what an optimiser step did to them."""
+        weight = next(self.table.parameters())  # without what features add
+        weight.copy_(torch.where(self.held[:, None], self.initial, weight))
+
+    def to(self, device: torch.device) -> Self:
+        initial, held, trained = (t.to(device) for t in (self.initial, self.held, self.trained))
+        return type(self)(self.table, initial, held, trained, self.side)
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """After training they follow the nearest rows that were trained."""
+        held, trained = self.held.cpu().numpy(), self.trained.cpu().numpy()
+        initial = self.initial.float().cpu().numpy()
+        unit = initial / np.maximum(np.linalg.norm(initial, axis=1, keepdims=True), 1e-30)
+        same = np.zeros(len(initial), np.int64)
+        near = nearest_by_content(
+            sparse.csr_array(unit), np.flatnonzero(held), _NEIGHBOURS, same, trained
+        )
+        weight = self.table.weight
+        rows = neighbour_rows(weight.float().cpu().numpy()[trained], near[:, trained])
+        weight[self.held] = torch.from_numpy(rows).to(weight)
 
 
 @dataclass
@@ -105,22 +142,17 @@ class BuildContext:
                 raise ConfigError(f"the model has no table of {side}: leave {side}= out")
             ids = self.train.items if side == "items" else self.train.users
             described = TABLES[side].load((tables or {}).get(side, file))
-            features = _common(item_features(ids, described).matrix)
+            features = item_features(ids, described).matrix
+            rows = np.bincount(features.indices, minlength=features.shape[1])
+            common = np.sort(np.argsort(-rows, kind="stable")[:_MAX_FEATURES])
             for table in own:
-                added = FeatureSum(features, self.dim)
+                added = FeatureSum(sparse.csr_array(features[:, common]), self.dim)
                 parametrize.register_parametrization(table, "weight", added)
 
     def fold_features(self) -> None:
         for table, *_ in self.tables:
             if parametrize.is_parametrized(table):
                 parametrize.remove_parametrizations(table, "weight")
-
-
-def _common(features: sparse.csr_array) -> sparse.csr_array:
-    """The features that most rows have, in their order."""
-    rows = np.bincount(features.indices, minlength=features.shape[1])
-    kept = np.argsort(-rows, kind="stable")[:_MAX_FEATURES]
-    return sparse.csr_array(features[:, np.sort(kept)])
 
 
 class FeatureSum(nn.Module):
@@ -202,45 +234,6 @@ def movement(tables: Sequence[nn.Embedding], initial: Sequence[Tensor]) -> dict[
         "start_size": [float(b.square().mean().sqrt()) for b in initial],
         "drift": [float(m.norm() / b.norm().clamp(min=1e-12)) for m, b in lengths],
     }
-
-
-@dataclass(frozen=True)
-class HeldRows:
-    """Rows of a table that keep their initial embeddings while the others are trained."""
-
-    table: nn.Embedding
-    initial: Tensor
-    """float[n, d]: the whole table before training."""
-    held: Tensor
-    """bool[n]"""
-    trained: Tensor
-    """bool[n]: rows with an initial embedding that occur in the training part."""
-    side: str
-    """Whose rows: "users" or "items"."""
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        """Undo what an optimiser step did to them."""
-        weight = next(self.table.parameters())  # without what features add
-        weight.copy_(torch.where(self.held[:, None], self.initial, weight))
-
-    def to(self, device: torch.device) -> HeldRows:
-        initial, held, trained = (t.to(device) for t in (self.initial, self.held, self.trained))
-        return HeldRows(self.table, initial, held, trained, self.side)
-
-    @torch.no_grad()
-    def settle(self) -> None:
-        """After training they follow the nearest rows that were trained."""
-        held, trained = self.held.cpu().numpy(), self.trained.cpu().numpy()
-        initial = self.initial.float().cpu().numpy()
-        unit = initial / np.maximum(np.linalg.norm(initial, axis=1, keepdims=True), 1e-30)
-        same = np.zeros(len(initial), np.int64)
-        near = nearest_by_content(
-            sparse.csr_array(unit), np.flatnonzero(held), _NEIGHBOURS, same, trained
-        )
-        weight = self.table.weight
-        rows = neighbour_rows(weight.float().cpu().numpy()[trained], near[:, trained])
-        weight[self.held] = torch.from_numpy(rows).to(weight)
 
 
 def neighbour_rows(

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -18,7 +17,7 @@ import pyarrow.parquet
 from leporid import training
 from leporid.artifacts import atomic_path
 from leporid.data import TABLES, Split, expect
-from leporid.errors import ConfigError, LeporidWarning
+from leporid.errors import ConfigError, warn
 from leporid.evaluation import BoundRules
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
@@ -143,7 +142,7 @@ def _warn_of_replacing(checkpoint: str | Path | None, resume: bool) -> None:
     if checkpoint and not resume and (Path(checkpoint) / training.FILE_NAME).is_file():
         lost = f"{checkpoint} holds a checkpoint, which this run replaces: "
         text = f"{lost}--resume (resume=True in Python) would go on from it"
-        warnings.warn(text, LeporidWarning, stacklevel=3)
+        warn(text, 3)
 
 
 def _can_compare(tables: Mapping[str, Any], split: Split, config: Any) -> bool:
