@@ -1,7 +1,5 @@
 """`DatasetStats`: the columns of the paper's Table 2."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 import numpy as np

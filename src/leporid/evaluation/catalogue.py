@@ -1,7 +1,5 @@
 """`Catalogue`: what rules read of the items of a model, by item index, each column read once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias

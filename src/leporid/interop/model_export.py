@@ -1,7 +1,5 @@
 """`export_model`: a model into an index, a database or a file, checked against its own lists."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Each target is written, as a whole or as changes, and can be searched as its users will search it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """`ABTest`: users are divided between two runs, and what they are shown is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

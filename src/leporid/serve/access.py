@@ -1,7 +1,5 @@
 """`Access`: who may read, who may write events, who may reload."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -1,7 +1,5 @@
 """`create_app`: the HTTP side. Every answer that is not a success is one sentence in JSON."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """`compare_live`: in which of two served runs did users have more hits?"""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections import defaultdict

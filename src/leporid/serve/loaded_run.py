@@ -1,7 +1,5 @@
 """`LoadedRun`: everything the service knows of one run, loaded once and never changed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """The outer layers: what is counted of every request, and which are let in."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """The rules of a request: what they cost, and how they are bound to a run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Connections that are too many, send too slowly or too much, or read no answer are closed.
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 import socket

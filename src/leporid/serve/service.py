@@ -1,7 +1,5 @@
 """`Service`: the runs that are served, and what each endpoint does with them."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import defaultdict
