@@ -59,7 +59,7 @@ def environment(folder: Path, python: str | Path = sys.executable) -> dict[str, 
     path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
     # Another environment has a package of its own.
     own = os.environ.get("PYTHONPATH") if python == sys.executable else None
-    modules = os.pathsep.join(filter(None, [str(hook), own]))
+    modules = os.pathsep.join(filter(None, [str(hook), own, str(ROOT)]))
     cache = str(folder / "cache")
     return {**os.environ, "PATH": path, "PYTHONPATH": modules, "LEPORID_CACHE": cache}
 
@@ -76,7 +76,7 @@ def run_lines(text: str, folder: Path, variables: dict[str, str]) -> None:
     for line in text.replace("\\\n", " ").splitlines():
         if line.startswith("leporid serve "):
             serve(line, folder, variables)
-        elif line.startswith(("leporid ", "$ leporid ", "printf ")):
+        elif line.startswith(("leporid ", "$ leporid ", "printf ", "python -m ")):
             short = line.removeprefix("$ ").replace("--budget 10m", "--budget 10s")
             short = short.replace("--trials 20", "--trials 2")
             run(["bash", "-c", short], line, folder, variables)

@@ -111,21 +111,12 @@ def synth(
     items: Annotated[int, "Number of items."] = 500,
     interactions: Annotated[int, "Number of distinct pairs."] = 50_000,
     seed: Annotated[int, "The same seed gives the same log."] = 0,
-    shop: Annotated[bool, "A shop's events; its item table is written beside them."] = False,
     json_output: Json = False,
 ) -> None:
-    """Make a synthetic log with communities, power laws and drift, or that of a shop."""
-    from leporid.data import synthesize, synthesize_shop, write_log
+    """Make a synthetic log with communities, power laws and drift."""
+    from leporid.data import synthesize
 
-    if not shop:
-        _write(synthesize(users, items, interactions, seed=seed), output, json_output)
-        return
-    events, table = synthesize_shop(users, items, interactions, seed=seed)
-    beside = write_log(table, output.with_stem(f"{output.stem}-items"))
-    counts = events["event"].value_counts().to_pylist()
-    kinds = {str(count["values"]): count["counts"] for count in counts}
-    files = {"output": str(write_log(events, output)), "items": str(beside)}
-    show(json_output, files | kinds, (f"{output} and {beside}", [kinds]))
+    _write(synthesize(users, items, interactions, seed=seed), output, json_output)
 
 
 @group.command()

@@ -19,7 +19,6 @@ split         `Split`, and the protocols: per user by share, by one, at random, 
 statistics    `DatasetStats`: size, density and tail of a log
 stored        `store_interactions`: a log larger than memory becomes a binary matrix on disk
 synthetic     `synthesize`: a seeded log with neighbourhoods, power laws and drift
-synthetic_shop  `synthesize_shop`: views, carts, purchases and returns, and an item table
 vector_files  Vectors with their ids, from the files of other tools
 """
 

@@ -36,5 +36,4 @@ from .stored import StoredInteractions as StoredInteractions
 from .stored import store_interactions as store_interactions
 from .stored import transpose as transpose
 from .synthetic import synthesize as synthesize
-from .synthetic_shop import synthesize_shop as synthesize_shop
 from .vector_files import VECTOR_READERS as VECTOR_READERS

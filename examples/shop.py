@@ -1,15 +1,22 @@
-"""`synthesize_shop`: events of a shop (views, carts, purchases, returns) and a table of its items.
+"""A synthetic shop: events (views, carts, purchases, returns) and a table of its items.
+
+    python -m examples.shop shop.csv [--users 600] [--items 400] [--views 20000] [--seed 0]
+
+writes the events, and the items beside them as shop-items.csv. docs/shop.md goes on from there.
 
 Users look around in a few categories, put some of what they see into the cart and buy some of
 that. Some of what they buy they buy again and again. Some items are new: nobody has seen them.
 """
 
+import argparse
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from leporid.data import write_log
 from leporid.errors import ConfigError
 
 CATEGORIES = ("bread", "cheese", "fruit", "drinks", "sweets", "pasta", "care", "household")
@@ -85,3 +92,22 @@ def _item_table(rng: np.random.Generator, category: NDArray[np.int64]) -> pa.Tab
             "in_stock": rng.random(len(category)) < 0.9,
         }
     )
+
+
+def main() -> None:
+    """Write both files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", type=Path)
+    for name, default in (("users", 600), ("items", 400), ("views", 20_000), ("seed", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    asked = parser.parse_args()
+    events, items = synthesize_shop(asked.users, asked.items, asked.views, seed=asked.seed)
+    for table, path in (
+        (events, asked.output),
+        (items, asked.output.with_stem(f"{asked.output.stem}-items")),
+    ):
+        print(f"wrote {write_log(table, path)}: {len(table):,} rows")
+
+
+if __name__ == "__main__":
+    main()

@@ -7,11 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from typer.testing import CliRunner
 
 import leporid
-from leporid.cli.app import app
-from leporid.data import synthesize_shop
+from examples.shop import main, synthesize_shop
 from leporid.errors import ConfigError
 
 
@@ -59,10 +57,10 @@ def test_a_shop_needs_items_of_every_category() -> None:
         synthesize_shop(10, 8, 100)
 
 
-def test_the_command_writes_both_files(tmp_path: Path) -> None:
+def test_the_program_writes_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "shop.csv"
-    sizes = ["--users", "50", "--items", "40", "--interactions", "500"]
-    found = CliRunner().invoke(app, ["data", "synth", "-o", str(log), "--shop", *sizes])
-    assert found.exit_code == 0, found.output
+    sizes = ["--users", "50", "--items", "40", "--views", "500"]
+    monkeypatch.setattr("sys.argv", ["shop", str(log), *sizes])
+    main()
     assert leporid.load(log, progress=False).n_users <= 50
     assert (tmp_path / "shop-items.csv").read_text().startswith("item_id,title,category,price")
