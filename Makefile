@@ -66,7 +66,7 @@ browser:
 # The systems that models are exported to; one by one, since one whose pins do not go with ours
 # should not keep the others away.
 outside: env
-	@for extra in faiss qdrant onnx moto; do $(INSTALL) ".[$$extra]" || \
+	@for extra in faiss qdrant moto; do $(INSTALL) ".[$$extra]" || \
 	echo "could not install $$extra: tests that need it will be skipped"; done
 	@$(INSTALL) . pgserver || echo "could not install pgserver: tests that need it will be skipped"
 

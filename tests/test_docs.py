@@ -80,7 +80,7 @@ def test_the_how_to_for_ones_own_model_runs(
     assert torch.allclose(module["item_embedding"].weight.detach(), torch.from_numpy(wanted))
 
 
-ELSEWHERE = ("field2id_token", "distributed", "ml-100k", "create_app", "faiss", "qdrant", "onnx")
+ELSEWHERE = ("field2id_token", "distributed", "ml-100k", "create_app", "faiss", "qdrant")
 """Blocks that need another program, a service or a download; other tests run some of them."""
 
 

@@ -1,4 +1,4 @@
-"""Lists from other systems equal the model's own: faiss, Qdrant, PostgreSQL, onnxruntime."""
+"""Lists from other systems equal the model's own: faiss, Qdrant, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 import leporid
 from leporid import models
 from leporid.cli.app import app
-from leporid.data import IdMap, Interactions, Sequences, temporal_split
+from leporid.data import IdMap, Interactions, temporal_split
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.interop import ModelVectors, export_model
 from leporid.interop.model_export import compare
-from leporid.interop.targets import OnnxEncoder, PostgresTables
+from leporid.interop.targets import PostgresTables
 from leporid.models import Recommender, VectorsUnsupportedError
 
 SHORT = {"dim": 8, "steps": 25, "eval_every": 0, "init": None, "recipe": None}
@@ -77,13 +77,13 @@ def test_an_exact_search_outside_gives_the_models_lists(
 @pytest.mark.realdata
 @pytest.mark.parametrize("name", ["ials", "sasrec", "dlr2"])
 def test_a_thousand_users_of_movielens(name: str, real_data: Path, tmp_path: Path) -> None:
-    for package in ("faiss", "qdrant_client", "onnxruntime", "onnx"):
+    for package in ("faiss", "qdrant_client"):
         pytest.importorskip(package)
     split = temporal_split(leporid.load(real_data / "ml-1m-r3.parquet").core(5))
     short = {"init": None, "steps": 40, "eval_every": 0, "batch_size": 128}
     settings = {"ials": {}, "sasrec": short, "dlr2": {**short, "channels": 8, "length": 5}}[name]
     model = leporid.train(name, split, progress=False, **settings)
-    for to in ("parquet", "faiss", "qdrant", *(["onnx"] if name != "ials" else [])):
+    for to in ("parquet", "faiss", "qdrant"):
         parity = export_model(model, tmp_path / to, to)
         print(name, to, parity)
         assert parity is not None
@@ -123,37 +123,11 @@ def test_parquet_files_say_what_each_user_has(log: Interactions, tmp_path: Path)
     assert row["seen"] == model.items.externals(model.known.sequences().of(7)).tolist()
 
 
-@pytest.mark.parametrize("name", ["sasrec", "general", "margin"])
-def test_onnxruntime_encodes_histories_as_the_model_does(
-    name: str, log: Interactions, tmp_path: Path
-) -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
-    model = fitted(name, log)
-    parity = export_model(model, tmp_path / "out", "onnx", check=60)
-    assert parity is not None
-    assert (parity.users, parity.equal) == (60, 60)
-    about = json.loads((tmp_path / "out" / "export.json").read_text())
-    blank = name != "margin"
-    assert about["short_histories_begin_with"] == ("-1" if blank else "its first item, repeated")
-    if not blank:  # the rows of new people are placed among those of similar users
-        return
-    histories = [[3, 41, 7], [5], list(range(30))]
-    rows = Sequences.from_rows([np.array(h, np.int32) for h in histories])
-    vectors = ModelVectors.of(model)
-    encoded = OnnxEncoder(tmp_path / "out", model).encode(rows)
-    items = vectors.top_k(encoded, rows, 10)
-    wanted, _ = model.recommend_history([model.items.externals(h).tolist() for h in histories])
-    assert model.items.externals(items).tolist() == wanted.tolist()
-
-
 @pytest.mark.parametrize(
     ("number", "package", "folder", "name"),
     [
         (0, "faiss", "index", "general"),
         (1, "qdrant_client", "collections", "general"),
-        (2, "onnxruntime", "encoder", "general"),
-        (2, "onnxruntime", "encoder", "sasrec"),
     ],
 )
 def test_the_page_shows_how_to_search_without_this_library(
@@ -162,18 +136,14 @@ def test_the_page_shows_how_to_search_without_this_library(
 ) -> None:  # fmt: skip
     pytest.importorskip(package)
     model = fitted(name, log)
-    target = {"index": "faiss", "collections": "qdrant", "encoder": "onnx"}[folder]
+    target = {"index": "faiss", "collections": "qdrant"}[folder]
     export_model(model, tmp_path / folder, target, check=0)
     page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
     block = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[number]
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"history": model.items.externals([4, 41, 17]).tolist()}
-    names["user_id"] = model.users.external(7)
+    names: dict[str, Any] = {"user_id": model.users.external(7)}
     exec(block, names)
-    if folder == "encoder":
-        wanted, _ = model.recommend_history(names["history"])
-    else:
-        wanted, _ = model.recommend(model.users.external(7))
+    wanted, _ = model.recommend(model.users.external(7))
     assert names["best"] == wanted.tolist()
 
 
@@ -241,8 +211,6 @@ def test_refusals(log: Interactions, tmp_path: Path) -> None:
     model = fitted("ials", log)
     with pytest.raises(UnknownNameError, match="did you mean 'faiss'"):
         export_model(model, tmp_path, "fais")
-    with pytest.raises(ConfigError, match="ONNX is for dlr2, hgn, sasrec"):
-        export_model(model, tmp_path / "a", "onnx")
     with pytest.raises(ConfigError, match="approximate=True is for faiss"):
         export_model(model, tmp_path / "a", "parquet", approximate=True)
     with pytest.raises(ConfigError, match="has no address"):

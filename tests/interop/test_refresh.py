@@ -205,8 +205,6 @@ def test_refusals(old: Recommender, new: Recommender, tmp_path: Path) -> None:
     exported(old, tmp_path / "old")
     with pytest.raises(ConfigError, match="moved must be 0 or above"):
         exported(new, tmp_path / "new", refresh=tmp_path / "old", moved=float("nan"))
-    with pytest.raises(ConfigError, match="export it whole"):
-        export_model(new, tmp_path / "new", "onnx", refresh=tmp_path / "old")
     wide = leporid.train("ials", everything(new.known), dim=9, progress=False)
     with pytest.raises(DataError, match="8 columns and the model 9"):
         exported(wide, tmp_path / "new", refresh=tmp_path / "old")

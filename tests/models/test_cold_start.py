@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -217,27 +216,6 @@ def test_products_of_vectors_are_the_scores(
     parity = export_model(extended, tmp_path / "out", to="parquet")
     assert parity is not None
     assert (parity.users, parity.equal) == (60, 60)
-
-
-@pytest.mark.parametrize(("name", "settings"), WITH_VECTORS[2:])
-def test_onnxruntime_gives_the_lists(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
-    model = many(name, **settings)
-    extended = model.extend(about(model, *range(1000, 1015)), cold_item_share=2.0)
-    parity = export_model(extended, tmp_path / "out", to="onnx")
-    assert parity is not None
-    assert (parity.users, parity.equal) == (60, 60)
-
-
-def test_vectors_traced_for_two_users_are_right_for_all() -> None:
-    """ONNX files are made so."""
-    model = small().extend(table(small().known))
-    given = torch.from_numpy(model.score(OLD)), model.newest(None, OLD)
-    with warnings.catch_warnings(action="ignore"):
-        some = tuple(part[:2] for part in given)
-        traced: Any = torch.jit.trace(model.cold_items.user_vectors, some)
-    torch.testing.assert_close(traced(*given), model.cold_items.user_vectors(*given))
 
 
 def test_a_history_is_scored_as_the_user_who_has_it() -> None:

@@ -215,7 +215,7 @@ def export(
     source: VectorSource,
     output: Output,
     format: FormatOptions,
-    to: Annotated[str | None, "A system: faiss, onnx, parquet, pgvector, qdrant."] = None,
+    to: Annotated[str | None, "A system: faiss, parquet, pgvector, qdrant."] = None,
     approximate: Annotated[bool, "--to faiss: an HNSW graph, not an exact index."] = False,
     address: Annotated[str | None, "--to qdrant, pgvector: a server to load as well."] = None,
     check: Annotated[int, "--to: compare the lists of this many users; 0: none."] = 1000,

@@ -52,7 +52,7 @@ def export_model(
 
     Parameters
     ----------
-    to : "parquet", "faiss", "qdrant", "pgvector" or "onnx"
+    to : "parquet", "faiss", "qdrant" or "pgvector"
     approximate : faiss: an HNSW graph instead of an exact index
     address : of a Qdrant server (http://...) or of a PostgreSQL database (postgresql://...) that is
         loaded too; without it Qdrant's local mode, and `load.sql` for psql
@@ -69,8 +69,6 @@ def export_model(
         raise ConfigError(f"approximate=True is for faiss: leave it out for {to}")
     if address and to not in ("qdrant", "pgvector"):
         raise ConfigError(f"{to} has no address: it is written into a folder")
-    if refresh is not None and to == "onnx":
-        raise ConfigError("encoder.onnx is one file, and has its own coordinates: export it whole")
     vectors, parity = ModelVectors.of(model), None
     changes: Changes | None = None
     if refresh is not None:
