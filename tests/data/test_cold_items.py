@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leporid.data import cold_items_split, random_split, synthesize, temporal_split
-from leporid.errors import ConfigError, DataError, LeporidError, UnknownNameError
+from leporid.data import cold_items_split, synthesize, temporal_split
+from leporid.errors import ConfigError, LeporidError
 from leporid.evaluation import evaluate
 from leporid.experiments import Meter, record_run
 from leporid.models import Recommender, get
@@ -30,26 +30,12 @@ def test_cold_items_are_in_no_part_but_test() -> None:
     assert not np.array_equal(np.unique(other.train.item), np.unique(split.train.item))
 
 
-def test_by_time_the_items_that_appear_last_are_cold() -> None:
-    split = cold_items_split(DATA, 0.1, by="time", protocol="leave-last-out")
-    assert DATA.time is not None
-    first = np.array([DATA.time[DATA.item == item].min() for item in range(50)])
-    warm = np.unique(split.train.item)
-    cold = np.setdiff1d(np.arange(50), warm)
-    assert len(cold) == 5
-    assert first[cold].min() >= first[warm].max()
-
-
 def test_what_cannot_be_cold_is_said() -> None:
     for wrong in (0, 1, -0.5, 2):
         with pytest.raises(ConfigError, match="above 0 and below 1"):
             cold_items_split(DATA, wrong)
     with pytest.raises(ConfigError, match="at least one"):
         cold_items_split(DATA, 0.001)
-    with pytest.raises(UnknownNameError, match="'size': did you mean 'time'"):
-        cold_items_split(DATA, by="size")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="need times"):
-        cold_items_split(random_split(DATA).train, by="time")
 
 
 def test_the_strata_of_cold_and_warm_items_by_hand() -> None:

@@ -36,15 +36,12 @@ def test_rows_find_their_items_and_a_second_row_is_nobodys(ids: list[Any]) -> No
     assert table.places(ITEMS).tolist() == [1, 0, -1, -1]
 
 
-@pytest.mark.parametrize("form", ["npy", "word2vec", "parquet", "safetensors", "recbole"])
+@pytest.mark.parametrize("form", ["npy", "parquet", "safetensors", "recbole"])
 def test_vectors_of_any_format_are_a_column(tmp_path: Path, form: str) -> None:
     if form == "npy":
         path = tmp_path / "v.npy"
         np.save(path, VECTORS)
         np.save(tmp_path / "v.ids.npy", np.array([3, 5, 7]))
-    elif form == "word2vec":
-        path = tmp_path / "v.txt"
-        path.write_text("3 2\n3 0 1\n5 2 3\n7 4 5\n")
     elif form == "recbole":
         path = tmp_path / "x.itememb"
         path.write_text("iid:token\titem_emb:float_seq\n3\t0 1\n5\t2 3\n7\t4 5\n")

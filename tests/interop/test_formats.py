@@ -106,8 +106,8 @@ def test_any_text_is_an_id(tmp_path_factory: Any, format: str, names: list[str])
 
 
 def test_rows_follow_their_ids_not_the_order_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "users.w2v.txt").write_text("2 2\n30 1 2\n4 3 4\n")
-    (tmp_path / "items.w2v.txt").write_text("1 2\nb 5 6 \n")
+    (tmp_path / "x.useremb").write_text("uid:token\tuser_emb:float_seq\n30\t1 2\n4\t3 4\n")
+    (tmp_path / "x.itememb").write_text("iid:token\titem_emb:float_seq\nb\t5 6 \n")
     back = read_embeddings(tmp_path)
     assert back.user_ids is not None
     assert back.user_ids.ids.to_pylist() == [4, 30]
@@ -149,19 +149,16 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         write_embeddings(make(), tmp_path / "out", "parket")
     with pytest.raises(DataError, match="no embeddings"):
         read_embeddings(tmp_path)
-    (tmp_path / "items.w2v.txt").write_text("1 2\nb 5 6\n")
-    (tmp_path / "users.w2v.txt").write_text("2 2\n30 1 2\n4 3\n")
-    with pytest.raises(DataError, match=r"line 3 of .*users.w2v.txt has 1 numbers"):
-        read_embeddings(tmp_path)
-    (tmp_path / "users.w2v.txt").write_text("3 2\n30 1 2\n4 3 4\n")
-    with pytest.raises(DataError, match="cut short"):
-        read_embeddings(tmp_path)
-    (tmp_path / "users.w2v.txt").write_text("2 2\n4 1 2\n4 3 4\n")
-    with pytest.raises(DataError, match="1 distinct ids"):
-        read_embeddings(tmp_path)
-    (tmp_path / "users.w2v.txt").write_text("1 2\n4 1 nan\n")
-    with pytest.raises(DataError, match="NaN"):
-        read_embeddings(tmp_path)
+    head = "uid:token\tuser_emb:float_seq\n"
+    (tmp_path / "x.itememb").write_text("iid:token\titem_emb:float_seq\nb\t5 6\n")
+    for rows, what in (
+        ("30\t1 2\n4\t3\n", r"line 3 of .*x.useremb has 1 numbers"),
+        ("4\t1 2\n4\t3 4\n", "1 distinct ids"),
+        ("4\t1 nan\n", "NaN"),
+    ):
+        (tmp_path / "x.useremb").write_text(head + rows)
+        with pytest.raises(DataError, match=what):
+            read_embeddings(tmp_path)
     for format in ("parquet", "csv", "recbole"):
         folder = tmp_path / format
         write_embeddings(make(), folder, format)

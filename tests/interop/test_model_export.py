@@ -88,10 +88,6 @@ def test_a_thousand_users_of_movielens(name: str, real_data: Path, tmp_path: Pat
         print(name, to, parity)
         assert parity is not None
         assert (parity.users, parity.equal) == (1000, 1000)
-    parity = export_model(model, tmp_path / "hnsw", "faiss", approximate=True)
-    print(name, "hnsw", parity)
-    assert parity is not None
-    assert parity.recall > 0.9
 
 
 def test_wrong_lists_are_counted(log: Interactions) -> None:
@@ -106,13 +102,6 @@ def test_wrong_lists_are_counted(log: Interactions) -> None:
     parity = compare(model, vectors, users, wrong)
     assert parity.equal == 28
     assert parity.recall == pytest.approx(1 - 8 * 0.1 / 40)
-
-
-def test_an_approximate_index_reports_its_recall(log: Interactions, tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
-    parity = export_model(fitted("bpr", log), tmp_path / "out", "faiss", approximate=True)
-    assert parity is not None
-    assert parity.recall > 0.9
 
 
 def test_parquet_files_say_what_each_user_has(log: Interactions, tmp_path: Path) -> None:
@@ -211,8 +200,6 @@ def test_refusals(log: Interactions, tmp_path: Path) -> None:
     model = fitted("ials", log)
     with pytest.raises(UnknownNameError, match="did you mean 'faiss'"):
         export_model(model, tmp_path, "fais")
-    with pytest.raises(ConfigError, match="approximate=True is for faiss"):
-        export_model(model, tmp_path / "a", "parquet", approximate=True)
     with pytest.raises(ConfigError, match="has no address"):
         export_model(model, tmp_path / "a", "parquet", address="http://localhost")
     with pytest.raises(ConfigError, match="small letters"):

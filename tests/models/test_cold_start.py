@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays, write_arrays, write_manifest
 from leporid.data import Interactions, Sequences, synthesize
-from leporid.errors import ConfigError, DataError
+from leporid.errors import DataError
 from leporid.evaluation import masked_top_k
 from leporid.interop import export_model
 from leporid.models import Recommender, everything, train
@@ -242,10 +242,6 @@ def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyP
     check_ranking(extended.top_k(users, 10).items, full.items, scores)
     listed = extended.recommend_frame(progress=False)["item"].to_pylist()
     check_ranking(extended.items.encode(listed).reshape(400, 10), full.items, scores)
-    with pytest.raises(
-        ConfigError, match="choose the branch before the model is fitted or extended"
-    ):
-        extended.infer_by("generative")
 
 
 # -- saved models -------------------------------------------------------------------------

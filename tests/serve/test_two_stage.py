@@ -24,14 +24,19 @@ def dlr2(split: leporid.Split) -> DLR2:
     return model
 
 
+def inferred_by(model: DLR2, branch: str) -> DLR2:
+    model.config = model.config.replace(inference=branch)
+    return model
+
+
 def test_the_service_uses_it_and_ranks_candidates_in_full(dlr2: DLR2, tmp_path: Path) -> None:
-    dlr2.infer_by("discriminative").save(tmp_path / "model")
+    inferred_by(dlr2, "discriminative").save(tmp_path / "model")
     known = np.asarray([3], np.int32)
     hidden = dlr2.known.sequences().take(known)
     assert dlr2.retrieve(known, 4, 9, hidden=hidden) is not None
     assert dlr2.retrieve(known, 4, len(dlr2.items), hidden=hidden) is None
-    assert dlr2.infer_by("generative").retrieve(known, 4, 9, hidden=hidden) is None
-    dlr2.infer_by("discriminative")
+    assert inferred_by(dlr2, "generative").retrieve(known, 4, 9, hidden=hidden) is None
+    inferred_by(dlr2, "discriminative")
     user = dlr2.users.external(3)
     full, _ = dlr2.recommend(user, n=4)
     all_items = create_app(tmp_path, limits=ServeLimits(two_stage=0))
@@ -44,7 +49,7 @@ def test_the_service_uses_it_and_ranks_candidates_in_full(dlr2: DLR2, tmp_path: 
 
 
 def test_answers_are_those_of_the_models_two_stages(dlr2: DLR2, tmp_path: Path) -> None:
-    dlr2.infer_by("mixture").save(tmp_path / "model")
+    inferred_by(dlr2, "mixture").save(tmp_path / "model")
     app = create_app(tmp_path, limits=ServeLimits(two_stage=9))
     known, past = np.asarray([7, 31], np.int32), dlr2.known.sequences().of(5)
     best = dlr2.retrieve(known, 1, 9, hidden=dlr2.known.sequences().take(known))

@@ -216,7 +216,6 @@ def export(
     output: Output,
     format: FormatOptions,
     to: Annotated[str | None, "A system: faiss, parquet, pgvector, qdrant."] = None,
-    approximate: Annotated[bool, "--to faiss: an HNSW graph, not an exact index."] = False,
     address: Annotated[str | None, "--to qdrant, pgvector: a server to load as well."] = None,
     check: Annotated[int, "--to: compare the lists of this many users; 0: none."] = 1000,
     refresh: Annotated[Path | None, "--to: write what changed since this export, or run."] = None,
@@ -242,7 +241,7 @@ def export(
     if refresh is not None:
         where |= {"refresh": refresh} | ({} if moved is None else {"moved": moved})
     model = load_model(source)
-    parity = export_model(model, output, to, approximate=approximate, check=check, **where)
+    parity = export_model(model, output, to, check=check, **where)
     about = read_json(output / "export.json")
     lines = ["{users:,} users, {items:,} items, {width} columns".format_map(about)]
     for side in about.get("written", ()):

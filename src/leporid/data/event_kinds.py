@@ -3,12 +3,10 @@
 Negative events are rows of their own (`Interactions.disliked`); `parts_of` splits them too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +29,7 @@ class EventKinds(NamedTuple):
         event: str | int | None,
         weights: Mapping[str, float] | None,
         goal: str | Iterable[str] | None,
-    ) -> EventKinds | None:
+    ) -> Self | None:
         """None without an event column; what contradicts itself is a `ConfigError`."""
         goals = (goal,) if isinstance(goal, str) else tuple(map(str, goal or ()))
         if event is None:

@@ -25,7 +25,7 @@ from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError, shortened
 
-_VECTOR_FILES = {".npy": "npy", ".txt": "word2vec", ".vec": "word2vec", ".itememb": "recbole"}
+_VECTOR_FILES = {".npy": "npy", ".itememb": "recbole"}
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^(?i:nan)$"
 _ID_NAMES = (
     "itemid movieid animeid item id asin productid appid movie artistid trackid songid bookid isbn "
@@ -63,8 +63,8 @@ class ItemTable:
         """Read a table about items.
 
         It is a file: parquet or CSV with a column of item ids, a MovieLens `u.item` or
-        `movies.dat`, a RecBole `.item`; vectors by id: `.npy` with `.ids.npy` beside it, word2vec
-        text, RecBole's `.itememb`, the safetensors file of `leporid embed`; the name of a data set
+        `movies.dat`, a RecBole `.item`; vectors by id: `.npy` with `.ids.npy` beside it,
+        RecBole's `.itememb`, the safetensors file of `leporid embed`; the name of a data set
         ('ml-100k', 'anime'); or a table in memory (Arrow, pandas, Polars, a dict of columns).
         """
         if isinstance(source, cls):

@@ -1,10 +1,8 @@
 """`Sequences`: the items of each user in time order, and which of them are the first of a pair."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +27,7 @@ class Sequences:
         return len(self.indptr) - 1
 
     @classmethod
-    def from_rows(cls, rows: Sequence[NDArray[np.int32]]) -> Sequences:
+    def from_rows(cls, rows: Sequence[NDArray[np.int32]]) -> Self:
         """One sequence per array of `rows`."""
         indptr = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=indptr[1:])
@@ -40,31 +38,31 @@ class Sequences:
         """The items of one user, oldest first."""
         return self.items[self.indptr[user] : self.indptr[user + 1]]
 
-    def take(self, users: NDArray[Any]) -> Sequences:
+    def take(self, users: NDArray[Any]) -> Self:
         """The sequences of these users, in this order; consecutive users share the memory."""
         users = np.asarray(users)
         if len(users) and np.array_equal(users, np.arange(users[0], users[0] + len(users))):
             return replace(self, indptr=self.indptr[users[0] : users[-1] + 2])
         return self._runs(self.indptr[users], np.diff(self.indptr)[users])
 
-    def last(self, n: int) -> Sequences:
+    def last(self, n: int) -> Self:
         """The newest `n` items of each user (all, where there are fewer), oldest first."""
         lengths = np.minimum(np.diff(self.indptr), n)
         return self._runs(self.indptr[1:] - lengths, lengths)
 
-    def goals(self) -> Sequences:
+    def goals(self) -> Self:
         """The items of goal events alone."""
         if self.goal is None:
             return self
         before = np.concatenate([[0], np.cumsum(self.goal)])
         weights = None if self.weights is None else self.weights[self.goal]
-        return Sequences(before[self.indptr], self.items[self.goal], weights)
+        return type(self)(before[self.indptr], self.items[self.goal], weights)
 
-    def _runs(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Sequences:
+    def _runs(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Self:
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         positions = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
         weights, goal = (c if c is None else c[positions] for c in (self.weights, self.goal))
-        return Sequences(indptr, self.items[positions], weights, goal)
+        return type(self)(indptr, self.items[positions], weights, goal)
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Vectors of one side with their ids, from a file: parquet, CSV, `.npy`, word2vec, RecBole."""
+"""Vectors of one side with their ids, from a file: parquet, CSV, `.npy`, RecBole."""
 
 import tokenize
 from collections.abc import Callable
@@ -57,16 +57,6 @@ def _load(path: Path) -> NDArray[Any]:
         raise DataError(f"{path} is not a plain .npy file: {error}") from None
 
 
-def _read_word2vec(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
-    """A line `n d`, then one line per row: the id and d numbers, apart by spaces."""
-    head, *lines = path.read_text(encoding="utf-8").split("\n")
-    rows = [line.split() for line in lines if line]
-    sizes = head.split()
-    if len(sizes) != 2 or not sizes[1].isdigit() or sizes[0] != str(len(rows)):
-        raise DataError(f"{path} is cut short or not in word2vec text format: {head[:60]!r}")
-    return _parsed(path, rows, int(sizes[1]))
-
-
 def _read_recbole(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     """A header, then id, tab and numbers."""
     lines = path.read_text(encoding="utf-8").split("\n")[1:]
@@ -95,7 +85,6 @@ VECTOR_READERS: dict[str, Callable[[Path], tuple[pa.Array, NDArray[np.float32]]]
     "parquet": _read_parquet,
     "npy": _read_npy,
     "csv": _read_csv,
-    "word2vec": _read_word2vec,
     "recbole": _read_recbole,
     "implicit": _read_npy,
 }

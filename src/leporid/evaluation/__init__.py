@@ -2,7 +2,6 @@
 
 A model, a function, an array of scores or lists from a file go in; no model is imported here.
 
-catalogue        `Catalogue`: what rules read of items: columns, first times, vectors
 comparison       `Comparison`: is one result better than another? t intervals, seeds, Holm
 evaluator        `evaluate`: one full ranking of every candidate; `Recommendations` from elsewhere
 metric_table     `MetricTable`: one row per user, from which means, strata and exports derive

@@ -1,4 +1,3 @@
-from .catalogue import Catalogue as Catalogue
 from .comparison import Comparison as Comparison
 from .comparison import Side as Side
 from .comparison import compare as compare
@@ -23,4 +22,5 @@ from .ranking import chunk_rows as chunk_rows
 from .ranking import masked_top_k as masked_top_k
 from .ranking import masked_top_k_torch as masked_top_k_torch
 from .rules import BoundRules as BoundRules
+from .rules import Catalogue as Catalogue
 from .rules import Rules as Rules

@@ -3,12 +3,10 @@
 Lists come as a `TopK` (indices) or as `Recommendations` (external ids, from a file).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -60,7 +58,7 @@ class Recommendations:
     @classmethod
     def read(
         cls, path: str | Path, user: str = "user", item: str = "item", score: str = "score"
-    ) -> Recommendations:
+    ) -> Self:
         """Read a CSV or parquet file with these columns; the score column may be missing."""
         path = Path(path)
         if not path.is_file():

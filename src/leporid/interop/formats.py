@@ -122,7 +122,6 @@ _FILES = {
     "csv": "{side}.csv",
     "recbole": "{name}.{kind}emb",
     "npy": "{side}.npy",
-    "word2vec": "{side}.w2v.txt",
     "implicit": "{kind}_factors.npy",
 }
 """The file of a side ('users', of kind 'user'); the last three are read, not written."""

@@ -40,7 +40,6 @@ def export_model(
     path: str | Path,
     to: str,
     *,
-    approximate: bool = False,
     address: str | None = None,
     name: str = "leporid",
     check: int = 1000,
@@ -53,7 +52,6 @@ def export_model(
     Parameters
     ----------
     to : "parquet", "faiss", "qdrant" or "pgvector"
-    approximate : faiss: an HNSW graph instead of an exact index
     address : of a Qdrant server (http://...) or of a PostgreSQL database (postgresql://...) that is
         loaded too; without it Qdrant's local mode, and `load.sql` for psql
     name : begins the names of Qdrant's collections; the schema in PostgreSQL
@@ -65,8 +63,6 @@ def export_model(
     """
     if to not in TARGETS:
         raise UnknownNameError("target", to, TARGETS)
-    if approximate and to != "faiss":
-        raise ConfigError(f"approximate=True is for faiss: leave it out for {to}")
     if address and to not in ("qdrant", "pgvector"):
         raise ConfigError(f"{to} has no address: it is written into a folder")
     vectors, parity = ModelVectors.of(model), None
@@ -75,8 +71,7 @@ def export_model(
         vectors, changes = refreshed(vectors, refresh, moved)
     n = min(n, len(vectors.items) - 1)
     with atomic_folder(path) as folder:
-        where: Any = {"approximate": approximate, "address": address, "name": name}
-        target = TARGETS[to](folder, model, **where)
+        target = TARGETS[to](folder, address, name)
         target.write(vectors, changes)
         sizes = np.diff(vectors.seen.indptr)
         if check and (to != "pgvector" or address):
@@ -87,7 +82,7 @@ def export_model(
         about: Any = {"model": model.name, "config": model.config.to_dict(), "target": to}
         about |= {"width": vectors.width, "users": len(vectors.users), "items": len(vectors.items)}
         about |= {"product_ranks": model.vectors_rank, "users_without_history": blank}
-        about |= {"parity": parity and parity._asdict(), **target.notes}
+        about |= {"parity": parity and parity._asdict()}
         about |= changes.counts() if changes else {}
         write_json(folder / "export.json", about)
     return parity

@@ -8,7 +8,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +67,8 @@ class ParquetFiles:
     """`items.parquet` and `users.parquet`, for everything that has its own search."""
 
     folder: Path
-    model: Any = None
-    approximate: bool = False
     address: str | None = None
     name: str = "leporid"
-    notes: dict[str, Any] = field(default_factory=dict)
-    """What a reader of `export.json` must know besides."""
 
     def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
         """`items.parquet` (`id`, `vector`), and `users.parquet` with `seen`, item ids, as well.
@@ -103,13 +99,9 @@ class FaissIndex(ParquetFiles):
     """`items.faiss` beside the parquet files; its labels are the rows of `items.parquet`."""
 
     def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
-        """An exact index, or an HNSW graph; always of all items."""
+        """An exact index, always of all items."""
         faiss = import_extra("faiss", "exporting to faiss", "faiss")
-        index = (
-            faiss.IndexHNSWFlat(vectors.width, 32, faiss.METRIC_INNER_PRODUCT)
-            if self.approximate
-            else faiss.IndexFlatIP(vectors.width)
-        )
+        index = faiss.IndexFlatIP(vectors.width)
         index.add(np.ascontiguousarray(vectors.items))
         faiss.write_index(index, str(self.folder / "items.faiss"))
         return super().write(vectors, changes)
@@ -120,8 +112,6 @@ class FaissIndex(ParquetFiles):
         index, hidden = faiss.read_index(str(self.folder / "items.faiss")), vectors.seen
         longest = int(np.diff(hidden.indptr)[users].max(initial=0))
         count = min(n + longest, len(vectors.items))
-        if self.approximate:
-            index.hnsw.efSearch = max(64, 2 * count)
         _, found = index.search(np.ascontiguousarray(vectors.users[users]), count)
         kept = np.full((len(users), n), -1, np.int32)
         for row, items in enumerate(found):

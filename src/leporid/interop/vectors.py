@@ -1,9 +1,8 @@
 """`ModelVectors`, and `refreshed`: the same in the coordinates of an earlier export."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,14 +39,14 @@ class ModelVectors:
     """The items each user has, in time order: the model recommends none of them."""
 
     @classmethod
-    def of(cls, model: Recommender) -> ModelVectors:
+    def of(cls, model: Recommender) -> Self:
         """The vectors of a fitted model; `VectorsUnsupportedError` where it has none."""
         everyone = np.arange(len(model.users), dtype=np.int32)
         users, seen = model.user_vectors(model.known.sequences(), everyone), model.known.hidden()
         return cls(users, model.item_vectors(), model.users, model.items, seen)
 
     @classmethod
-    def read(cls, folder: Path) -> ModelVectors:
+    def read(cls, folder: Path) -> Self:
         """The vectors in an export's parquet files."""
         read = VECTOR_READERS["parquet"]
         (user_ids, users), (item_ids, items) = (

@@ -5,7 +5,6 @@ from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe
 from .shared.catalogue import get as get
 from .shared.catalogue import register as register
-from .shared.cold_start import ContentNeighbours as ContentNeighbours
 from .shared.lists import HistoryUnsupportedError as HistoryUnsupportedError
 from .shared.lists import ItemNeighbours as ItemNeighbours
 from .shared.lists import VectorsUnsupportedError as VectorsUnsupportedError

@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from leporid.data import Sequences, Split
-from leporid.errors import ConfigError, warn
+from leporid.errors import warn
 from leporid.evaluation import TopK, masked_top_k
-from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
+from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, DLR2Config
 from leporid.models.dlr2.linear_part import LinearPart, fit_linear_part
 from leporid.models.dlr2.network import DLR2Network
 from leporid.models.shared import lists
@@ -336,16 +336,6 @@ class DLR2(NeuralRecommender):
         """G retrieves; where S or the linear part is read too, they rank what was retrieved."""
         alone = self.config.inference == "generative" and self.linear is None
         return "everything" if alone else "first stage"
-
-    def infer_by(self, branch: Branch) -> Self:
-        """Rank by another branch from now on, without training again; returns self."""
-        if self.cold_items is not None:
-            raise ConfigError(
-                f"cold items are scored for the branch {self.config.inference!r}: "
-                f"choose the branch before the model is fitted or extended"
-            )
-        self.config = self.config.replace(inference=branch)
-        return self
 
 
 def square_square(scored: Tensor, config: DLR2Config) -> Tensor:

@@ -21,12 +21,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from leporid.data import IdMap, Sequences, item_features
 from leporid.errors import DataError
 from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.initializers import principal_components
-from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.sparse import history_rows
 
 CONTENT_DIM = 128
 CONTENT_WEIGHT = 0.25
@@ -193,15 +190,3 @@ def _mean_content(table: Tensor, newest: Tensor) -> Tensor:
     """float32[m, k]: the mean over the items of int64[m, l] that have content; -1 is no item."""
     rows = table[newest.clamp(min=0)] * (newest >= 0).unsqueeze(-1)
     return rows.sum(dim=1) / (rows != 0).any(dim=-1).sum(dim=1, keepdim=True).clamp(min=1)
-
-
-class ContentNeighbours:
-    """The baseline that cold items must beat: sums of cosines with the items of the history."""
-
-    def __init__(self, items: IdMap, source: Any, columns: tuple[str, ...] = ()) -> None:
-        self._features = item_features(items, source, columns=columns).matrix
-
-    def score(self, users: Indices, history: Sequences) -> Scores:
-        profiles = history_rows(history.take(users), self._features.shape[0])
-        scores = profiles @ self._features @ self._features.T
-        return np.asarray(scores.toarray(), dtype=np.float32)
