@@ -334,7 +334,7 @@ def test_content_that_decides_is_chosen_and_printed(short: None, tmp_path: Path)
     how: dict[str, Any] = {"models": ("toppop", "itemknn"), "items": tmp_path / "my items.csv"}
     chosen = leporid.choose(log_of(rows), 600, progress=False, clock=Clock(), **how)
     assert chosen.winner.startswith("itemknn content=")
-    assert f"--set 'items={tmp_path}/my items.csv'" in chosen.commands[1]
+    assert f"--set 'item_table={tmp_path}/my items.csv'" in chosen.commands[1]
     assert chosen.tested[0]["HR@10"] > 0.9 > chosen.tested[1]["HR@10"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,9 @@ def test_lists_hide_what_the_model_hides(tmp_path: Path, exclude_seen: bool) -> 
         run, n = service.runs["main"], split.n_items
         names = [str(split.users.external(user)) for user in range(split.n_users)]
         queries = [UserQuery(run, n=n, user=name, exclude_seen=exclude_seen) for name in names]
-        for user, answer in enumerate(service.rank(queries)):
-            assert isinstance(answer, dict)
+        for user, answered in enumerate(service.rank(queries)):
+            assert isinstance(answered, bytes)
+            answer = json.loads(answered)
             hidden = set(known.hidden(not exclude_seen).of(user).tolist())
             hidden |= {stored} if user == 3 and exclude_seen else set()
             found = {split.items.index(entry["id"]) for entry in answer["items"]}

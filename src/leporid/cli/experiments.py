@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Argument
@@ -19,9 +19,6 @@ from leporid.cli.options import (
     show,
 )
 from leporid.errors import ConfigError, LeporidWarning
-
-if TYPE_CHECKING:
-    from leporid.evaluation import Comparison
 
 
 @dataclass(frozen=True)
@@ -260,7 +257,7 @@ def evaluate(
 
 def _costs_of_rules(
     path: Path, items: Path | None, model: Any, split: Any, plain: Any, how: dict[str, Any]
-) -> list[Comparison]:
+) -> list[Any]:
     """Lists with each kind of rule alone, and with all, against those without."""
     from leporid.evaluation import Recommendations, Rules, compare_all, evaluate
 
@@ -275,7 +272,7 @@ def _costs_of_rules(
     return compare_all({"none": plain, **sides}, [*plain.intervals()], against="none")
 
 
-def _cost_table(costs: list[Comparison], at: str) -> list[tuple[str, Any]]:
+def _cost_table(costs: list[Any], at: str) -> list[tuple[str, Any]]:
     rows: list[dict[str, Any]] = []
     for cost in (cost for cost in costs if cost.metric.endswith(at)):
         row: dict[str, Any] = {"rules": cost.name_a, "metric": cost.metric}

@@ -2,8 +2,6 @@
 
 from typing import Annotated, Any
 
-import numpy as np
-
 from leporid.cli.options import Json, SplitOptions, VectorSource, show
 from leporid.errors import ConfigError
 
@@ -15,6 +13,8 @@ def inspect(
     json_output: Json = False,
 ) -> None:
     """Show rows, columns and lengths of embeddings, and what they alone predict."""
+    import numpy as np
+
     from leporid import evaluation
     from leporid.data import is_split
     from leporid.interop import read_any

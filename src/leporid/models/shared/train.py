@@ -94,8 +94,7 @@ def train(
         the one to evaluate is its `validated`
     include_seen : True for lists that may show what a user already has (groceries, music): the
         validation counts repeats, and the model keeps it for its lists; None does as `split` does
-    items, users : tables about them (`ItemTable.load`): their columns get embeddings too; ItemKNN
-        takes the neighbours by content from the file of `items`
+    items, users : tables about them: their columns get embeddings, or in ItemKNN content neighbours
     features : "auto" trains without the tables too and keeps what is better on validation
     callbacks : told of steps and validations of a neural model, and may end its training; a `final`
         fit, which has as many steps, does not ask them again
@@ -111,8 +110,7 @@ def train(
     settings |= {f"{table.kind}_table": table.name for table in tables.values() if features}
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
     config: Any = model.config
-    compared = features == "auto" and cls.takes_initial_vectors
-    compared = compared and _can_compare(tables, split, config)
+    compared = features == "auto" and _can_compare(cls, tables, split, config)
     reporter = make_progress(progress)
     how: dict[str, Any] = {"progress": reporter}
     try:
@@ -145,11 +143,13 @@ def _warn_of_replacing(checkpoint: str | Path | None, resume: bool) -> None:
         warn(text, 3)
 
 
-def _can_compare(tables: Mapping[str, Any], split: Split, config: Any) -> bool:
-    """Whether there are tables; then there must be a validation to compare by."""
-    if tables and not (len(split.valid) and config.eval_every):
+def _can_compare(cls: Any, tables: Mapping[str, Any], split: Split, config: Any) -> bool:
+    """Whether there are tables for a network; then there must be a validation to compare by."""
+    if not (tables and cls.takes_initial_vectors):
+        return False
+    if not (len(split.valid) and config.eval_every):
         raise ConfigError('features="auto" needs a validation: say features=True or False')
-    return bool(tables)
+    return True
 
 
 def _better(model: Any, split: Split, seed: int, how: dict[str, Any]) -> Recommender:
