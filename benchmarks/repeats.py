@@ -4,7 +4,8 @@
 `include_seen=True`, ranks all items for every user, and measures the same list three times: by all
 held-out items, by those the user had before (repeats) and by the others (new). `--protocol basket`
 holds out the last basket (all rows with a user's last time) and validates on the one before it;
-the default cuts each user's history by share. `--users` takes a sample of the users.
+the default cuts each user's history by share. `--users` takes a sample of the users. `--table FILE`
+makes the record of the lines that were written.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import leporid
+from benchmarks.harness import write_record
 from leporid._version import versions
 from leporid.data import Interactions, Split
 from leporid.evaluation import TopK
@@ -74,12 +76,22 @@ def one(name: str, split: Split, seed: int, device: str, steps: int | None) -> d
     return {"model": name, **measured(model, split), "seconds": seconds}
 
 
+def table(path: Path) -> None:
+    """The record of the lines of a file."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    about = {key: lines[0][key] for key in ("log", "interactions", "repeats", "seed")}
+    shown = ("protocol", "model", *(f"{k} {m}" for k in ("all", "repeats", "new") for m in SHOWN))
+    rows = [{key: line[key] for key in (*shown, "seconds")} for line in lines]
+    write_record("repeats", rows, {**about, "include_seen": True})
+
+
 def main() -> None:
     """One line of JSON for each model."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--protocol", choices=("temporal", "basket"), default="temporal")
     parser.add_argument("--core", type=int, default=1)
@@ -88,6 +100,9 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
+    if arguments.table:
+        table(arguments.table)
+        return
     data = leporid.load(arguments.data, duplicates="all", progress=False)
     if arguments.users:
         some = np.random.default_rng(0).permutation(data.n_users)[: arguments.users]
