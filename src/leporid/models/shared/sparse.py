@@ -46,6 +46,20 @@ def history_rows(
     return sparse.csr_array((values, items, histories.indptr - first), shape=shape)
 
 
+def decayed_counts(
+    histories: Sequences, n_items: int, half_life: float = 100.0
+) -> sparse.csr_array:
+    """float32[len(histories), n_items]: the sum of 2^(-age / half_life) over a user's interactions.
+
+    Each counts with its weight. The age is the number of the user's interactions after it.
+    """
+    rows = history_rows(histories, n_items, histories.weights)
+    age = np.repeat(rows.indptr[1:], np.diff(rows.indptr)) - 1 - np.arange(rows.nnz)
+    rows.data *= np.exp2(-age / half_life)
+    rows.sum_duplicates()
+    return rows
+
+
 def csr_parts(matrix: sparse.csr_array) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """A CSR matrix as kernels take it: row pointers, columns, values."""
     return matrix.indptr, matrix.indices, matrix.data
