@@ -21,10 +21,10 @@ from leporid.graph.knn import symmetrise
 from leporid.graph.neighbours import directed_neighbours
 from leporid.graph.similarity import Similarity
 from leporid.graph.types import binary_csr
+from leporid.machine import resolve_threads
 from leporid.progress import NullProgress
 from leporid.spectral import laplacian_eigenpairs
 from leporid.spectral.laplacian import laplacian_operator
-from leporid.threads import resolve_threads
 
 
 def stages() -> tuple[list[dict[str, Any]], list[str]]:

@@ -12,10 +12,10 @@ import numba
 import pytest
 
 from leporid import threads
+from leporid.machine import choose_torch_threads, one_thread_pool, torch_threads
 from leporid.serve.batching import Batcher
 from leporid.serve.server import _listen, _settle
 from leporid.serve.service import Service
-from leporid.threads import choose_torch_threads, one_thread_pool, torch_threads
 
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:

@@ -33,8 +33,8 @@ from leporid.graph import (
     row_sums,
     usable_k,
 )
+from leporid.machine import on_each_thread
 from leporid.progress import NullProgress, ProgressLike
-from leporid.threads import on_each_thread
 
 T = TypeVar("T", bound=tuple[Any, ...])
 

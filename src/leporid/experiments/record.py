@@ -25,7 +25,6 @@ from typing import Any, Self
 
 import psutil
 
-from leporid._version import versions
 from leporid.artifacts import (
     MANIFEST,
     atomic_folder,
@@ -38,6 +37,7 @@ from leporid.artifacts import (
 from leporid.config import Config, canonical_hash
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import Comparison, MetricTable, compare_all
+from leporid.machine import versions
 from leporid.models import Recommender
 
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")

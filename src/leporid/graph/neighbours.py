@@ -13,8 +13,8 @@ from leporid.graph.kernels.layout import NeighbourLists
 from leporid.graph.kernels.search import search_rows
 from leporid.graph.similarity import Similarity
 from leporid.graph.types import BinaryCSR, binary_csr
+from leporid.machine import on_each_thread, resolve_threads
 from leporid.progress import ProgressLike, make_progress
-from leporid.threads import on_each_thread, resolve_threads
 
 BATCHES = 40
 """Calls into the kernel; progress is shown, and an interrupt seen, between them."""

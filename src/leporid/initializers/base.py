@@ -19,9 +19,9 @@ from leporid.config import Config, canonical_hash, setting
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, warn
 from leporid.initializers.catalogue import get
+from leporid.machine import kept_torch_threads
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
-from leporid.threads import kept_torch_threads
 
 _FORMAT = "leporid.embeddings.2"
 _ROUNDING = 1e-9

@@ -32,8 +32,8 @@ from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.node2vec import bipartite_adjacency
 from leporid.kernel import kernel
+from leporid.machine import kept_torch_threads
 from leporid.progress import ProgressLike
-from leporid.threads import kept_torch_threads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,9 +20,9 @@ from leporid.data import Interactions
 from leporid.graph import KnnGraph, knn_graph
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.svd import padded
+from leporid.machine import on_each_share, resolve_threads
 from leporid.progress import ProgressLike
 from leporid.spectral import Embedding, column_signs, laplacian_eigenpairs
-from leporid.threads import on_each_share, resolve_threads
 
 DENSE_LIMIT = 4096
 """Nodes up to which a dense n x n float64 matrix (134 MB) is formed."""

@@ -19,9 +19,8 @@ from leporid.errors import ConfigError, DataError
 from leporid.graph import BLOCK, BinaryCSR, Side, binary_csr, search_bytes, stored_knn_graph
 from leporid.initializers.base import InitialEmbeddings, Initializer
 from leporid.initializers.leporid import SpectralInitializer, side_embedding
-from leporid.memory import format_bytes, memory_left, parse_memory
+from leporid.machine import format_bytes, memory_left, parse_memory, resolve_threads
 from leporid.progress import ProgressLike, make_progress
-from leporid.threads import resolve_threads
 
 
 def embed_stored(

@@ -11,7 +11,7 @@ from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError, warn
 from leporid.kernel import kernel
-from leporid.memory import format_bytes, free_memory
+from leporid.machine import format_bytes, free_memory
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.saved import FittedArray
 from leporid.models.shared.sparse import canonical, csr_parts, rows_times, top_k_products, unit_size

@@ -17,11 +17,11 @@ from leporid.config import setting
 from leporid.data import Split
 from leporid.graph import Neighbours
 from leporid.kernel import kernel
+from leporid.machine import one_thread_pool
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import NullProgress, ProgressLike
 from leporid.space import Float, Int, SearchSpace
-from leporid.threads import one_thread_pool
 
 _ITEMS_PER_STEP = 256
 """Columns solved between two steps of the progress bar."""

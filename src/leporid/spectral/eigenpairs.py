@@ -9,12 +9,12 @@ from scipy.linalg import eigh
 
 from leporid.errors import ConfigError, GraphError, warn
 from leporid.graph import BLOCK, Graph, KnnGraph, checked_csr, uses_gpu
+from leporid.machine import one_thread_pool
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import lanczos
 from leporid.spectral.embedding import column_signs
 from leporid.spectral.lanczos import Eigenpairs, Problem
 from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
-from leporid.threads import one_thread_pool
 
 Solver = Literal["auto", "lanczos", "dense"]
 Device = Literal["auto", "cpu", "cuda"]

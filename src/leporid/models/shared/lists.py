@@ -15,7 +15,7 @@ from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError,
 from leporid.evaluation import BoundRules, TopK, chunk_rows, masked_top_k
 from leporid.graph import top_k_neighbours
 from leporid.initializers import truncated_svd
-from leporid.threads import one_thread_pool
+from leporid.machine import one_thread_pool
 
 Indices: TypeAlias = NDArray[np.int32]
 """int32[m]: users or items by their row in an `IdMap`."""

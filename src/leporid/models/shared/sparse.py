@@ -10,7 +10,7 @@ from scipy import sparse
 from leporid.data import Sequences
 from leporid.graph import Neighbours
 from leporid.kernel import kernel
-from leporid.threads import one_thread_pool
+from leporid.machine import one_thread_pool
 
 
 def canonical(matrix: Any) -> sparse.csr_array:
