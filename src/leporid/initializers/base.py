@@ -18,7 +18,7 @@ from leporid.artifacts import cache_directory, check_sealed, read_arrays, write_
 from leporid.config import Config, canonical_hash, setting
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, warn
-from leporid.initializers.catalogue import get
+from leporid.initializers.catalogue import available, get
 from leporid.machine import kept_torch_threads
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
@@ -251,6 +251,11 @@ def initial_embeddings(
         return source
     with kept_torch_threads():
         return cached_fit(get(source)(**settings), train, use_cache=cache, progress=progress)
+
+
+def standardizes(method: str | None, otherwise: bool) -> bool:
+    """Whether models z-score the vectors of `method`; `otherwise` for those of unknown origin."""
+    return get(method).standardize_by_default if method in available() else otherwise
 
 
 def cache_path(initializer: Initializer, train: Interactions, directory: str | Path) -> Path:

@@ -37,7 +37,8 @@ class SpectralConfig(InitializerConfig):
     def validate(self) -> None:
         """Refuse numbers of landmarks that cannot be fitted on."""
         for landmarks in (self.landmarks, self.item_landmarks):
-            landmark_count(landmarks, 2)
+            if landmarks is not None:
+                landmark_count(landmarks, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
