@@ -70,17 +70,6 @@ def user_indices(users: IdMap, asked: Any) -> Indices:
     return users.indices(asked)
 
 
-def check_indices(users: Any, n_users: int) -> Indices:
-    """User indices as int32; one that does not exist is an `UnknownIdError`."""
-    rows = np.atleast_1d(np.asarray(users))
-    if rows.size and not np.issubdtype(rows.dtype, np.integer):
-        raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
-    wrong = rows[(rows < 0) | (rows >= n_users)]
-    if len(wrong):
-        raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
-    return np.ascontiguousarray(rows, dtype=np.int32)
-
-
 def check_list(history: Any) -> None:
     """A history is an iterable of ids."""
     if isinstance(history, str | bytes) or not isinstance(history, Iterable):

@@ -390,7 +390,7 @@ class Recommender(abc.ABC):
         reporter.close()
 
     def _check_users(self, users: Any) -> Indices:
-        return lists.check_indices(users, self.train.n_users)
+        return self.train.users.checked(users)
 
     def _external(self, top: TopK, single: bool) -> Lists:
         items = self.items.externals(top.items)
