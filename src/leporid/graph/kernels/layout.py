@@ -12,8 +12,7 @@ from numba import uint32, uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph.similarity import Terms
-from leporid.graph.types import BinaryCSR
+from leporid.graph.types import BinaryCSR, Terms
 from leporid.kernel import kernel
 
 WORDS = 4
