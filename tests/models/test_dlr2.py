@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.models import BuildContext
 from leporid.models.dlr2.model import DLR2
 from leporid.models.dlr2.network import (
@@ -27,7 +27,7 @@ from leporid.models.dlr2.network import (
     Stem,
 )
 from leporid.models.shared.sparse import history_rows
-from leporid.spectral import Embedding, TableExtension
+from leporid.spectral import TableExtension
 from leporid.training import Batch, Sampler, TrainingData
 from tests.models.rankings import check_ranking
 from tests.training.toy import make_split

@@ -1,8 +1,10 @@
+from .base import Embedding as Embedding
 from .base import InitialEmbeddings as InitialEmbeddings
 from .base import Initializer as Initializer
 from .base import InitializerConfig as InitializerConfig
 from .base import cached_fit as cached_fit
 from .base import initial_embeddings as initial_embeddings
+from .base import standardize as standardize
 from .base import standardizes as standardizes
 from .catalogue import available as available
 from .catalogue import describe as describe
@@ -12,4 +14,5 @@ from .content import content_edges as content_edges
 from .content import nearest_by_content as nearest_by_content
 from .content import principal_components as principal_components
 from .out_of_core import embed_stored as embed_stored
+from .svd import column_signs as column_signs
 from .svd import truncated_svd as truncated_svd

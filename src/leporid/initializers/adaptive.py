@@ -14,8 +14,7 @@ from scipy import sparse
 
 from leporid.data import Interactions, Split, random_split, temporal_split
 from leporid.evaluation import probe
-from leporid.initializers.base import InitialEmbeddings
-from leporid.spectral import Embedding
+from leporid.initializers.base import Embedding, InitialEmbeddings
 
 Lengths = Literal["as-is", "unit", "popularity", "balanced"]
 ALPHAS = (0.0, 0.5)

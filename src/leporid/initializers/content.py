@@ -32,11 +32,11 @@ from leporid.config import setting
 from leporid.data import IdMap, Interactions, ItemFeatures, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
-from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.leporid import SpectralConfig, SpectralInitializer, item_means
-from leporid.initializers.svd import largest_triplets, padded
+from leporid.initializers.svd import column_signs, largest_triplets, padded
 from leporid.progress import ProgressLike
-from leporid.spectral import Embedding, Leporid, column_signs
+from leporid.spectral import Leporid
 
 _DENSE = 5_000_000
 """Entries up to which the dense decomposition is taken."""

@@ -12,10 +12,10 @@ from leporid.config import setting
 from leporid.data import Interactions
 from leporid.initializers import base
 from leporid.initializers.adaptive import Lengths, choose_settings, with_lengths
-from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.svd import padded
 from leporid.progress import ProgressLike
-from leporid.spectral import Embedding, Landmarks, LaplacianEigenmaps, Leporid, landmark_count
+from leporid.spectral import Landmarks, LaplacianEigenmaps, Leporid, landmark_count
 
 
 @dataclass(frozen=True, kw_only=True)

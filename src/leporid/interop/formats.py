@@ -27,9 +27,8 @@ from leporid.artifacts import (
 )
 from leporid.data import VECTOR_READERS, IdMap, Split, write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.models import find_model, read_trained
-from leporid.spectral import Embedding
 
 SAFETENSORS = "embeddings.safetensors"
 PROVENANCE = "provenance.json"

@@ -3,7 +3,6 @@
 Any `leporid.graph.Graph` will do, in this process or elsewhere.
 
 eigenpairs  `laplacian_eigenpairs`: checks, the choice of a solver, LAPACK, warnings
-embedding   `Embedding`, one vector per row with its provenance; signs of vectors
 estimators  `Leporid` and `LaplacianEigenmaps`, with scikit-learn's interface
 extension   landmarks and out-of-sample extension, of eigenvectors and of a trained table
 gpu         Lanczos on a torch device
@@ -17,4 +16,11 @@ import lazy_loader
 from leporid._deprecated import deprecated_names
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-deprecated_names(__name__, {"TablePlacement": "leporid.spectral.TableExtension"})
+_MOVED = ("Embedding", "column_signs", "standardize")
+deprecated_names(
+    __name__,
+    {
+        "TablePlacement": "leporid.spectral.TableExtension",
+        **{name: f"leporid.initializers.{name}" for name in _MOVED},
+    },
+)

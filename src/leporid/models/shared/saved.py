@@ -27,10 +27,9 @@ from leporid.artifacts import (
 from leporid.config import Config
 from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.initializers import InitialEmbeddings, initial_embeddings
+from leporid.initializers import Embedding, InitialEmbeddings, initial_embeddings
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike
-from leporid.spectral import Embedding
 
 _FORMAT = 3
 _WEIGHTS, _ABOUT = "weights.safetensors", "model.json"
