@@ -11,7 +11,7 @@ import pytest
 import leporid
 from leporid.data import IdMap, Interactions
 from leporid.models import NeuralRecommender
-from leporid.models.shared.catalogue import KINDS, kinds_of
+from leporid.models.shared.recommender import KINDS, kinds_of
 from reproduction.store import PackedResults
 from tests.training.toy import make_split
 

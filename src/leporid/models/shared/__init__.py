@@ -1,6 +1,6 @@
 """What several models share. Public names are exported by `leporid.models`.
 
-catalogue    the names of the models, the recipe `general`, the kinds of log
+catalogue    the names of the models, the recipe `general`
 cold_start   how items that training has not seen are scored: scale, content, share
 extension    `extended`: rows for new items and users in the tables of a trained model
 graph        `GraphRecommender`, and products with the user-item graph

@@ -2,7 +2,7 @@
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from leporid.evaluation import BoundRules, TopK, chunk_rows, masked_top_k
 from leporid.graph import top_k_neighbours
 from leporid.initializers import truncated_svd
 from leporid.machine import one_thread_pool
+from leporid.progress import make_progress
 
 Indices: TypeAlias = NDArray[np.int32]
 """int32[m]: users or items by their row in an `IdMap`."""
@@ -150,16 +151,28 @@ def frame_schema(users: IdMap, items: IdMap) -> pa.Schema:
     return pa.schema({**types, "score": pa.float32()})
 
 
-def frame(users: IdMap, items: IdMap, index: Indices, top: TopK) -> pa.Table:
-    """The lists of some users as a table, a row per recommendation."""
-    row, rank = np.nonzero(top.items >= 0)
-    columns = [
-        users.ids.take(pa.array(index[row], pa.int32())),
-        pa.array(rank + 1, pa.int32()),
-        items.ids.take(pa.array(top.items[row, rank], pa.int32())),
-        pa.array(top.scores[row, rank], pa.float32()),
-    ]
-    return pa.table(columns, schema=frame_schema(users, items))
+def frames(
+    model: Any, users: Any, n: int, exclude_seen: bool | None, allowed: Allowed, progress: Any
+) -> Iterator[pa.Table]:
+    """The lists of some users (None: of all) a part at a time, a row per recommendation."""
+    check_n(n)
+    everyone = np.arange(len(model.users), dtype=np.int32)
+    index = everyone if users is None else user_indices(model.users, users)
+    reporter, step = make_progress(progress), chunk_rows(len(model.items))
+    reporter.start("recommending", len(index))
+    for first in range(0, len(index), step):
+        some = index[first : first + step]
+        top = model._top_k(some, n, exclude_seen, allowed)
+        row, rank = np.nonzero(top.items >= 0)
+        columns = [
+            model.users.ids.take(pa.array(some[row], pa.int32())),
+            pa.array(rank + 1, pa.int32()),
+            model.items.ids.take(pa.array(top.items[row, rank], pa.int32())),
+            pa.array(top.scores[row, rank], pa.float32()),
+        ]
+        yield pa.table(columns, schema=frame_schema(model.users, model.items))
+        reporter.advance(len(some))
+    reporter.close()
 
 
 def padded(pairs: list[list[tuple[int, float]]], n: int) -> TopK:
