@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
+from leporid.graph import canonical
 from leporid.models.ials import IALS, Columns, IALSConfig, first_factors
-from leporid.models.shared.sparse import canonical
 from tests.test_contract import make_split
 
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from leporid.kernel import kernel
 
@@ -49,6 +50,13 @@ class Sequences:
         """The newest `n` items of each user (all, where there are fewer), oldest first."""
         lengths = np.minimum(np.diff(self.indptr), n)
         return self._runs(self.indptr[1:] - lengths, lengths)
+
+    def csr(self, n_items: int, weights: NDArray[np.float32] | None = None) -> sparse.csr_array:
+        """float32[len(self), n_items]: a row per user, of ones or of `weights` per event."""
+        first, last = self.indptr[[0, -1]]
+        items = self.items[first:last].copy()
+        values = np.ones(len(items), np.float32) if weights is None else weights[first:last].copy()
+        return sparse.csr_array((values, items, self.indptr - first), shape=(len(self), n_items))
 
     def goals(self) -> Self:
         """The items of goal events alone."""

@@ -20,5 +20,6 @@ from .types import KnnGraph as KnnGraph
 from .types import Side as Side
 from .types import Similarity as Similarity
 from .types import binary_csr as binary_csr
+from .types import canonical as canonical
 from .types import checked_csr as checked_csr
 from .types import row_sums as row_sums

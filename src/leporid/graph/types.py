@@ -105,6 +105,17 @@ def binary_csr(X: Any, name: str = "X") -> BinaryCSR:
     )
 
 
+def canonical(matrix: Any) -> sparse.csr_array:
+    """float32 CSR with int32 columns and int64 row pointers, so that kernels compile once."""
+    csr = sparse.csr_array(matrix)
+    csr.sort_indices()
+    data = csr.data.astype(np.float32, copy=False)
+    indices = csr.indices.astype(np.int32, copy=False)
+    out = sparse.csr_array(csr.shape, dtype=np.float32)
+    out.data, out.indices, out.indptr = data, indices, csr.indptr.astype(np.int64, copy=False)
+    return out
+
+
 class Terms(NamedTuple):
     """The coefficients of similarity = c / (x + y b + g c)."""
 

@@ -10,11 +10,19 @@ from scipy import linalg, sparse
 from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError, warn
+from leporid.graph import canonical
 from leporid.kernel import kernel
 from leporid.machine import format_bytes, free_memory
-from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
+from leporid.models.shared.profiles import (
+    WINDOW_SPACE,
+    ItemWeights,
+    ProfileConfig,
+    csr_parts,
+    rows_times,
+    top_k_products,
+    unit_size,
+)
 from leporid.models.shared.saved import FittedArray
-from leporid.models.shared.sparse import canonical, csr_parts, rows_times, top_k_products, unit_size
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
 

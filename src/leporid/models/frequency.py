@@ -9,7 +9,6 @@ import numpy as np
 from leporid.config import Config, setting
 from leporid.data import Sequences
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.sparse import history_rows
 from leporid.models.toppop import TopPop
 from leporid.space import Float, SearchSpace
 
@@ -45,7 +44,7 @@ class Frequency(TopPop):
         return self._score(Sequences.from_rows(histories))
 
     def _score(self, histories: Sequences) -> Scores:
-        rows = history_rows(histories, self.known.n_items, histories.weights)
+        rows = histories.csr(self.known.n_items, histories.weights)
         age = np.repeat(rows.indptr[1:], np.diff(rows.indptr)) - 1 - np.arange(rows.nnz)
         rows.data *= np.exp2(-age / self.config.half_life)
         rows.sum_duplicates()

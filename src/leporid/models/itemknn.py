@@ -12,11 +12,10 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Interactions, Split, item_features
 from leporid.errors import ConfigError
-from leporid.graph import top_k_neighbours
+from leporid.graph import canonical, top_k_neighbours
 from leporid.initializers import nearest_by_content
 from leporid.models.shared.lists import Indices
-from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
-from leporid.models.shared.sparse import canonical, top_k_products
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig, top_k_products
 from leporid.progress import ProgressLike
 from leporid.space import Choice, Float, Int, SearchSpace
 

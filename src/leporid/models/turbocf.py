@@ -20,9 +20,9 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError
-from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
+from leporid.graph import canonical
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig, normalised
 from leporid.models.shared.saved import FittedArray
-from leporid.models.shared.sparse import canonical, normalised
 from leporid.progress import ProgressLike
 from leporid.space import Choice, Float, SearchSpace
 

@@ -8,8 +8,7 @@ from scipy import sparse
 from leporid.data import Interactions, Split
 from leporid.models.itemknn import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights, weigh
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.profiles import ProfileRecommender
-from leporid.models.shared.sparse import rows_times
+from leporid.models.shared.profiles import ProfileRecommender, rows_times
 from leporid.progress import ProgressLike
 from leporid.space import SearchSpace
 

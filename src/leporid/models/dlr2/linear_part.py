@@ -17,9 +17,9 @@ from torch import Tensor
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import DataError, warn
 from leporid.evaluation import evaluate
+from leporid.graph import canonical
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.profiles import first_level, some_users
-from leporid.models.shared.sparse import canonical
 from leporid.models.slim import SLIM
 
 GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)

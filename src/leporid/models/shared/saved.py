@@ -27,8 +27,8 @@ from leporid.artifacts import (
 from leporid.config import Config
 from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.graph import canonical
 from leporid.initializers import Embedding, InitialEmbeddings, initial_embeddings
-from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike
 
 _FORMAT = 3
@@ -80,8 +80,8 @@ def arrays_of(model: object) -> Arrays:
     for attribute, fitted in _declared(model).items():
         value = getattr(model, attribute)
         if sparse.issparse(value):
-            parts = zip(("indptr", "indices", "data"), csr_parts(value), strict=True)
-            arrays |= {f"{fitted.key}.{part}": array for part, array in parts}
+            parts = ("indptr", "indices", "data")
+            arrays |= {f"{fitted.key}.{part}": getattr(value, part) for part in parts}
         else:
             arrays[fitted.key] = value
     return arrays
