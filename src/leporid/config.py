@@ -187,6 +187,8 @@ def checked(value: Any, hint: Any, where: str) -> Any:
     if hint is Any:
         return value
     if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in inner:
+            return None
         for option in inner:
             with contextlib.suppress(ConfigError):
                 return checked(value, option, where)

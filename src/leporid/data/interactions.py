@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
@@ -15,8 +15,7 @@ from leporid.data.columns import LoadReport
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
 from leporid.data.sequences import Sequences, first_of_pairs
-from leporid.data.statistics import DatasetStats, tail_share
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.errors import DataError, UnknownNameError
 
 Duplicates = Literal["first", "sum", "all"]
 """Which events of a (user, item) pair stay: the first in time, the first with the sum of all
@@ -25,6 +24,28 @@ _STORED = {
     "user": np.int32, "item": np.int32, "time": np.int64, "weight": np.float32, "goal": np.bool_,
 }  # fmt: skip
 """The columns and their types."""
+
+
+@dataclass(frozen=True)
+class DatasetStats:
+    """Size, density and how little of the data the tail holds."""
+
+    users: int
+    items: int
+    interactions: int
+    """Number of events: of distinct (user, item) pairs, unless repeated events were kept."""
+    density: float
+    """Distinct pairs / (users x items)."""
+    tail_user_share: float
+    """Share of all interactions that the 25% least active users made."""
+    tail_item_share: float
+    """Share of all interactions that the 25% least popular items received."""
+    repeat_share: float = 0.0
+    """Share of all interactions whose user had the item before (where there is a goal: that)."""
+
+    def as_dict(self) -> dict[str, int | float]:
+        """Plain values, in the order of the paper's table; repeats only where there are any."""
+        return {k: v for k, v in asdict(self).items() if k != "repeat_share" or v}
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,8 +361,8 @@ class Interactions:
             items=self.n_items,
             interactions=n,
             density=int(np.count_nonzero(self.is_first)) / cells if n else 0.0,
-            tail_user_share=tail_share(np.bincount(self.user, minlength=self.n_users)),
-            tail_item_share=tail_share(np.bincount(self.item, minlength=self.n_items)),
+            tail_user_share=_tail_share(np.bincount(self.user, minlength=self.n_users)),
+            tail_item_share=_tail_share(np.bincount(self.item, minlength=self.n_items)),
             repeat_share=self.repeats / n if n else 0.0,
         )
 
@@ -361,12 +382,10 @@ class Interactions:
         return hasher.hexdigest()[:16]
 
 
-def expect(value: Any, kind: type, call: str) -> None:
-    """Refuse an argument of `call` that is no `kind`, and say how one is made."""
-    if not isinstance(value, kind):
-        how = "load(...)" if kind is Interactions else "temporal_split(leporid.load(...))"
-        given = f"takes {kind.__name__}, not {type(value).__name__}"
-        raise ConfigError(f"{call} {given}: give it leporid.{how}")
+def _tail_share(counts: NDArray[np.int64]) -> float:
+    """The share of the total that the smallest quarter of the counts (rounded down) holds."""
+    tail = np.sort(counts)[: len(counts) // 4]
+    return float(tail.sum() / max(counts.sum(), 1))
 
 
 def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:

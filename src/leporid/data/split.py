@@ -27,7 +27,7 @@ from leporid.artifacts import (
 from leporid.data.event_kinds import parts_of
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions, expect
+from leporid.data.interactions import Interactions
 from leporid.data.loading import load
 from leporid.errors import ConfigError, DataError, UnknownNameError, warn
 
@@ -240,6 +240,13 @@ def global_time_split(
         )
     name = f"global-time({valid_time}, {test_time})"
     return _parts(data, data.time < valid_time, data.time >= test_time, name)
+
+
+def expect(value: Any, kind: type, call: str) -> None:
+    """Refuse an argument of `call` that is no split, and say how one is made."""
+    if not isinstance(value, kind):
+        given = f"takes {kind.__name__}, not {type(value).__name__}"
+        raise ConfigError(f"{call} {given}: give it leporid.temporal_split(leporid.load(...))")
 
 
 def inner_validation_split(split: Split) -> Split:
