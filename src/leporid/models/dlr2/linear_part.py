@@ -19,7 +19,7 @@ from leporid.errors import DataError, warn
 from leporid.evaluation import evaluate
 from leporid.graph import canonical
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.profiles import first_level, some_users
+from leporid.models.shared.profiles import best_window, first_level, some_users
 from leporid.models.slim import SLIM
 
 GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
@@ -101,7 +101,9 @@ def fit_linear_part(
         return None
     choice = penalties is None and len(split.valid.goals)
     pairs = PENALTIES if choice else [penalties or PENALTIES[0]]
-    fitted = [LinearPart(SLIM(l1=l1, l2=l2).fit(split, progress=False), 1.0) for l1, l2 in pairs]
+    window = best_window(split.train)
+    models = [SLIM(l1=l1, l2=l2, window=window).fit(split) for l1, l2 in pairs]
+    fitted = [LinearPart(model, 1.0) for model in models]
     users, part = some_users(split, max(1, min(_USERS, _SCORES // split.n_items)))
     known = split.train.sequences()
     linear = [one.scores(known.take(users)) for one in fitted]
