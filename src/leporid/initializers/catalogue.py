@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leporid.registry import Registry
+from leporid.config import Registry
 
 _registry: Registry[Any] = Registry(
     "initialiser",
