@@ -355,15 +355,17 @@ class Interactions:
 
     def stats(self) -> DatasetStats:
         """The columns of the paper's Table 2; users and items without interactions are tail."""
-        n, cells = len(self), self.n_users * self.n_items
+        n, sides = len(self), ((self.user, self.n_users), (self.item, self.n_items))
+        counts = [np.sort(np.bincount(index, minlength=size)) for index, size in sides]
+        users, items = (float(each[: len(each) // 4].sum() / max(n, 1)) for each in counts)
         return DatasetStats(
             users=self.n_users,
             items=self.n_items,
             interactions=n,
-            density=int(np.count_nonzero(self.is_first)) / cells if n else 0.0,
-            tail_user_share=_tail_share(np.bincount(self.user, minlength=self.n_users)),
-            tail_item_share=_tail_share(np.bincount(self.item, minlength=self.n_items)),
-            repeat_share=self.repeats / n if n else 0.0,
+            density=int(np.count_nonzero(self.is_first)) / max(self.n_users * self.n_items, 1),
+            tail_user_share=users,
+            tail_item_share=items,
+            repeat_share=self.repeats / max(n, 1),
         )
 
     @cached_property
@@ -380,12 +382,6 @@ class Interactions:
         hasher.update(self.users.digest.encode())
         hasher.update(self.items.digest.encode())
         return hasher.hexdigest()[:16]
-
-
-def _tail_share(counts: NDArray[np.int64]) -> float:
-    """The share of the total that the smallest quarter of the counts (rounded down) holds."""
-    tail = np.sort(counts)[: len(counts) // 4]
-    return float(tail.sum() / max(counts.sum(), 1))
 
 
 def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:

@@ -5,7 +5,7 @@ and `retrieve` where it has a cheap first stage. What it learns is declared as `
 """
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -25,24 +25,19 @@ from leporid.progress import ProgressLike, make_progress
 from leporid.space import SearchSpace
 
 T = TypeVar("T")
-_SHORT, _LONG, _SMALL, _LARGE = 25, 50, 50_000, 200_000
-"""Training interactions per user, on average; and in all."""
-KINDS: dict[str, Callable[[Interactions], bool]] = {
-    "short histories": lambda train: len(train) < _SHORT * train.n_users,
-    "small": lambda train: len(train) < _SMALL,
-    "large": lambda train: len(train) >= _LARGE,
-    "large with long histories in order": lambda train: (
-        len(train) >= max(_LARGE, _LONG * train.n_users) and train.time is not None
-    ),
-    "large without order": lambda train: len(train) >= _LARGE and train.time is None,
-}
-"""Kinds of log that the recipe `general` tells apart, the general ones before the special ones. The
-seven logs the limits were set on, and what each limit decides, are in docs/models.md."""
 
 
 def kinds_of(train: Interactions) -> list[str]:
-    """The kinds a training part belongs to."""
-    return [name for name, belongs in KINDS.items() if belongs(train)]
+    """The kinds of log that `general` tells apart (docs/models.md), the general ones first."""
+    n, users, ordered = len(train), train.n_users, train.time is not None
+    kinds = {
+        "short histories": n < 25 * users,
+        "small": n < 50_000,
+        "large": n >= 200_000,
+        "large with long histories in order": n >= max(200_000, 50 * users) and ordered,
+        "large without order": n >= 200_000 and not ordered,
+    }
+    return [kind for kind, belongs in kinds.items() if belongs]
 
 
 class Recommender(abc.ABC):
@@ -74,7 +69,7 @@ class Recommender(abc.ABC):
     recipes: ClassVar[dict[str, dict[str, Any]]] = {}
     """Named settings, chosen with `recipe=`."""
     general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {}
-    """What the recipe `general` changes for a kind of log (`KINDS`)."""
+    """What the recipe `general` changes for a kind of log (`kinds_of`)."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is None:
