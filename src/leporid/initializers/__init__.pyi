@@ -14,5 +14,4 @@ from .content import content_edges as content_edges
 from .content import nearest_by_content as nearest_by_content
 from .content import principal_components as principal_components
 from .out_of_core import embed_stored as embed_stored
-from .svd import column_signs as column_signs
 from .svd import truncated_svd as truncated_svd

@@ -34,9 +34,9 @@ from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
 from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.leporid import SpectralConfig, SpectralInitializer, item_means
-from leporid.initializers.svd import column_signs, largest_triplets, padded
+from leporid.initializers.svd import largest_triplets, padded
 from leporid.progress import ProgressLike
-from leporid.spectral import Leporid
+from leporid.spectral import Leporid, column_signs
 
 _DENSE = 5_000_000
 """Entries up to which the dense decomposition is taken."""

@@ -19,10 +19,10 @@ from leporid.config import setting
 from leporid.data import Interactions
 from leporid.graph import KnnGraph, knn_graph
 from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.svd import column_signs, padded
+from leporid.initializers.svd import padded
 from leporid.machine import on_each_share, resolve_threads
 from leporid.progress import ProgressLike
-from leporid.spectral import laplacian_eigenpairs
+from leporid.spectral import column_signs, laplacian_eigenpairs
 
 DENSE_LIMIT = 4096
 """Nodes up to which a dense n x n float64 matrix (134 MB) is formed."""

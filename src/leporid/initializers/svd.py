@@ -15,6 +15,7 @@ from scipy.sparse.linalg import ArpackError, svds
 from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.progress import ProgressLike
+from leporid.spectral import column_signs
 
 _DENSE_SIDE = 256
 """Up to this many rows or columns the dense decomposition is faster than the sparse solver."""
@@ -82,9 +83,3 @@ def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:
     out = np.zeros((len(vectors), dim), dtype=np.float32)
     out[:, : vectors.shape[1]] = vectors
     return out
-
-
-def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:
-    """+1 or -1 per column, by which the entry of largest magnitude becomes positive."""
-    peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    return np.where(peak < 0, -1, 1).astype(vectors.dtype)

@@ -16,11 +16,10 @@ import lazy_loader
 from leporid._deprecated import deprecated_names
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-_MOVED = ("Embedding", "column_signs", "standardize")
 deprecated_names(
     __name__,
     {
         "TablePlacement": "leporid.spectral.TableExtension",
-        **{name: f"leporid.initializers.{name}" for name in _MOVED},
+        **{name: f"leporid.initializers.{name}" for name in ("Embedding", "standardize")},
     },
 )

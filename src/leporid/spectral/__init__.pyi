@@ -1,3 +1,4 @@
+from .eigenpairs import column_signs as column_signs
 from .eigenpairs import laplacian_eigenpairs as laplacian_eigenpairs
 from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
 from .estimators import Leporid as Leporid
