@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numba
 import pytest
 
-from leporid import threads
+from leporid import machine
 from leporid.machine import choose_torch_threads, one_thread_pool, torch_threads
 from leporid.serve.batching import Batcher
 from leporid.serve.server import _listen, _settle
@@ -50,7 +50,7 @@ def test_more_threads_are_used_where_they_pay(
         nonlocal now
         now += 0.02 if torch.get_num_threads() == 1 else all_cores
 
-    monkeypatch.setattr(threads, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(machine, "time", SimpleNamespace(perf_counter=lambda: now))
     torch.set_num_threads(3)
     try:
         chosen = choose_torch_threads(score)
