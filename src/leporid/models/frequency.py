@@ -6,11 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from leporid.config import Config, setting
+from leporid.config import Config, Float, SearchSpace, setting
 from leporid.data import Sequences
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.toppop import TopPop
-from leporid.space import Float, SearchSpace
 
 _TIE = 1e-6
 """What popularity can add to a weight: it decides between equals."""

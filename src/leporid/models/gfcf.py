@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Float, Int, SearchSpace, setting
 from leporid.data import Interactions, Split
 from leporid.graph import canonical
 from leporid.initializers import truncated_svd
@@ -31,7 +31,6 @@ from leporid.models.shared.profiles import (
 )
 from leporid.models.shared.saved import FittedArray
 from leporid.progress import ProgressLike
-from leporid.space import Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Float, Int, SearchSpace, setting
 from leporid.data import Sequences, Split
 from leporid.graph import canonical
 from leporid.kernel import INNER, kernel
@@ -29,7 +29,6 @@ from leporid.models.shared.profiles import (
 )
 from leporid.models.shared.saved import FittedArray
 from leporid.progress import ProgressLike
-from leporid.space import Float, Int, SearchSpace
 
 _STEPS = 2
 """Conjugate gradient steps from the factors of the sweep before."""

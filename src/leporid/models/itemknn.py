@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.data import Interactions, Split, item_features
 from leporid.errors import ConfigError
 from leporid.graph import canonical, top_k_neighbours
@@ -17,7 +17,6 @@ from leporid.initializers import nearest_by_content
 from leporid.models.shared.lists import Indices
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig, top_k_products
 from leporid.progress import ProgressLike
-from leporid.space import Choice, Float, Int, SearchSpace
 
 _COSINES = ("cosine", "asymmetric_cosine")
 _COUNTS_SHRINK = 1e9

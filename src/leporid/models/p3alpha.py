@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.data import Split
 from leporid.graph import canonical
 from leporid.models.shared.profiles import (
@@ -18,7 +18,6 @@ from leporid.models.shared.profiles import (
     top_k_products,
 )
 from leporid.progress import ProgressLike
-from leporid.space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Config, setting
+from leporid.config import Choice, Config, SearchSpace, setting
 from leporid.data import Interactions, Sequences, Split, temporal_split
 from leporid.errors import UnknownIdError
 from leporid.evaluation import evaluate
@@ -24,7 +24,6 @@ from leporid.machine import one_thread_pool
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import FittedArray
-from leporid.space import Choice, SearchSpace
 
 K = TypeVar("K")
 

@@ -15,14 +15,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from leporid._deprecated import renamed, renamed_arguments
-from leporid.config import Config
+from leporid.config import Config, SearchSpace
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, warn
 from leporid.evaluation import BoundRules, Catalogue, TopK
 from leporid.models.shared import catalogue, lists, saved
 from leporid.models.shared.lists import Allowed, Ids, Indices, ItemNeighbours, Lists, Scores
 from leporid.progress import ProgressLike, make_progress
-from leporid.space import SearchSpace
 
 T = TypeVar("T")
 
