@@ -3,12 +3,11 @@
 Any `leporid.graph.Graph` will do, in this process or elsewhere.
 
 eigenpairs  `laplacian_eigenpairs`: checks, the choice of a solver, LAPACK, warnings
-estimators  `Leporid` and `LaplacianEigenmaps`, with scikit-learn's interface
+estimators  `Leporid` and `LaplacianEigenmaps`, with scikit-learn's interface, and their folders
 extension   landmarks and out-of-sample extension, of eigenvectors and of a trained table
 gpu         Lanczos on a torch device
 lanczos     block Lanczos with thick restart, its dense algebra, the float64 check
 laplacian   degrees, popularity regularisation, the operator and its product with a block
-saved       the folder of a fitted estimator
 """
 
 import lazy_loader
