@@ -14,16 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import (
-    atomic_folder,
-    check_manifest,
-    read_arrays,
-    read_object,
-    recovered,
-    write_arrays,
-    write_json,
-    write_manifest,
-)
+import leporid.artifacts as artifacts
 from leporid.data.event_kinds import parts_of
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
@@ -129,26 +120,26 @@ class Split:
             "digest": self.digest,
             "interactions": {name: len(part) for name, part in self._parts().items()},
         }
-        with atomic_folder(path) as folder:
-            write_arrays(folder / _ARRAYS, arrays)
-            write_json(folder / _SUMMARY, summary)
-            write_manifest(folder, "split", _ARRAYS, _SUMMARY, beside=path)
+        with artifacts.atomic_folder(path) as folder:
+            artifacts.write_arrays(folder / _ARRAYS, arrays)
+            artifacts.write_json(folder / _SUMMARY, summary)
+            artifacts.write_manifest(folder, "split", _ARRAYS, _SUMMARY, beside=path)
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a directory that `save` wrote; files that do not belong together are refused."""
-        folder = recovered(path)
+        folder = artifacts.recovered(path)
         if not is_split(folder):
             raise DataError(f"{folder} holds no split: there is no {_SUMMARY} in it")
-        summary = read_object(folder / _SUMMARY)
+        summary = artifacts.read_object(folder / _SUMMARY)
         if summary.get("format") != _FORMAT:
             raise DataError(
                 f"{folder / _SUMMARY} has the format {summary.get('format')!r}, this release reads "
                 f"{_FORMAT}: split the log again"
             )
-        check_manifest(folder, "split", _ARRAYS, _SUMMARY)
-        arrays, _ = read_arrays(folder / _ARRAYS)
+        artifacts.check_manifest(folder, "split", _ARRAYS, _SUMMARY)
+        arrays, _ = artifacts.read_arrays(folder / _ARRAYS)
         try:
             users = IdMap.from_arrays(arrays, "user", "users.")
             items = IdMap.from_arrays(arrays, "item", "items.")

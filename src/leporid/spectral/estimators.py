@@ -8,17 +8,7 @@ from typing import Any, Literal, Self, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import (
-    atomic_folder,
-    check_csr,
-    check_manifest,
-    read_arrays,
-    read_object,
-    recovered,
-    write_arrays,
-    write_json,
-    write_manifest,
-)
+import leporid.artifacts as artifacts
 from leporid.config import checked
 from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
@@ -236,10 +226,10 @@ class Leporid:
             "n_iter": self.n_iter_,
             "k_used": self._k,
         }
-        with atomic_folder(path) as folder:
-            write_arrays(folder / _FILE, arrays)
-            write_json(folder / _ABOUT, about)
-            write_manifest(folder, "estimator", _ABOUT, _FILE)
+        with artifacts.atomic_folder(path) as folder:
+            artifacts.write_arrays(folder / _FILE, arrays)
+            artifacts.write_json(folder / _ABOUT, about)
+            artifacts.write_manifest(folder, "estimator", _ABOUT, _FILE)
         return Path(path)
 
     @classmethod
@@ -319,14 +309,14 @@ class LaplacianEigenmaps(Leporid):
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The two files of a fitted estimator; a damaged folder is a `DataError`."""
-    path = recovered(path)
-    about = read_object(path / _ABOUT)
+    path = artifacts.recovered(path)
+    about = artifacts.read_object(path / _ABOUT)
     if (stored := about.get("format")) != _FORMAT:
         raise DataError(
             f"{path} has the format {stored!r}, this release reads {_FORMAT}: fit it again"
         )
-    check_manifest(path, "estimator", _ABOUT, _FILE)
-    arrays, _ = read_arrays(path / _FILE)
+    artifacts.check_manifest(path, "estimator", _ABOUT, _FILE)
+    arrays, _ = artifacts.read_arrays(path / _FILE)
     try:
         _check(about, arrays)
     except DataError as error:
@@ -358,7 +348,7 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
             raise DataError(f"{name} is not {list(shape)} finite floats")
     if "rows.indptr" in arrays:
         indptr, indices = arrays["rows.indptr"], arrays.get("rows.indices", nothing)
-        check_csr(indptr, indices, indices, about["n_features"], "rows")
+        artifacts.check_csr(indptr, indices, indices, about["n_features"], "rows")
         if len(indptr) != fitted + 1:
             raise DataError("the rows are incomplete")
     elif about["n_features"] != n:
