@@ -57,7 +57,6 @@ def setting(default: Any, **bounds: float) -> Any:
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """The values of a TOML file."""
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)

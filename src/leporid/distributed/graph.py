@@ -161,11 +161,9 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, matrix: sparse.csr_array) -> Rows:
-        """The rows of a scipy matrix."""
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
 
     def csr(self, columns: int) -> sparse.csr_array:
-        """The rows as a scipy matrix."""
         return sparse.csr_array(self[::-1], shape=(len(self.indptr) - 1, columns))
 
 

@@ -138,7 +138,6 @@ class BaselineCheck:
 
     @property
     def best(self) -> Baseline:
-        """The baseline with the highest metric."""
         return max(self.baselines, key=lambda baseline: baseline.comparison.mean_b)
 
     def verdict(self) -> str:

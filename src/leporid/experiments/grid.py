@@ -71,7 +71,6 @@ class Cell(_Question):
 
     @property
     def spec_hash(self) -> str:
-        """A hash of the request."""
         return canonical_hash(self.request, 12)
 
     @property

@@ -32,7 +32,6 @@ class BinaryCSR(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return len(self.indptr) - 1
 
     @property

@@ -46,8 +46,6 @@ _BLOCK = 16_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class ContentConfig(InitializerConfig):
-    """Settings of `Content`."""
-
     items: str = ""
     """The file about the items: a table by item id, or vectors of your own by id."""
     columns: tuple[str, ...] = ()
@@ -57,7 +55,6 @@ class ContentConfig(InitializerConfig):
     """Give every direction the same spread; False keeps the singular values."""
 
     def validate(self) -> None:
-        """Refuse settings without a file."""
         _check_item_file("content", self.items)
 
 

@@ -58,8 +58,6 @@ class SpectralConfig(InitializerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LEPORIDConfig(SpectralConfig):
-    """Settings of `LEPORID`."""
-
     alpha: float | Literal["auto"] = setting(0.5, at_least=0, at_most=1)
     """How much of a node's degree is replaced by the largest degree; 0 is plain LE. 'auto' chooses
     by a probe inside the training data."""
@@ -81,7 +79,6 @@ class SpectralInitializer(Initializer):
     """A `distributed.Client`. No setting: the vectors are the same with and without it."""
 
     def estimator(self, landmarks: Landmarks = None) -> Leporid:
-        """An estimator with these settings."""
         taken = {field.name for field in fields(self.estimator_class)}
         settings = {name: value for name, value in self.config.to_dict().items() if name in taken}
         return self.estimator_class(**{**settings, "landmarks": landmarks})

@@ -35,8 +35,6 @@ _TOLERANCE = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class NetMFConfig(InitializerConfig):
-    """Settings of `NetMF`."""
-
     k: int = setting(1000, at_least=1)
     """Neighbours of a node in the kNN graph."""
     window: int = setting(10, at_least=1)

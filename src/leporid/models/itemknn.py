@@ -66,8 +66,6 @@ NEIGHBOUR_SPACE: SearchSpace = {
 
 @dataclass(frozen=True, kw_only=True)
 class ItemKNNConfig(KNNConfig):
-    """Settings of `ItemKNN`."""
-
     item_table: str = ""
     """An item table: the K nearest items by content (cosine of their features) count too."""
     content: float = setting(0.5, at_least=0, at_most=1)

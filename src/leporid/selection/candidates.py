@@ -60,7 +60,6 @@ class Problem:
 
     @property
     def inits(self) -> tuple[str, ...]:
-        """The initialisations that are searched."""
         return INITS if self.items is None else (*INITS, *CONTENT_INITS)
 
     def network_settings(self, model: str, users: int) -> dict[str, Any]:
@@ -231,7 +230,6 @@ class Result:
 
     @cached_property
     def value(self) -> float:
-        """The metric."""
         return float(combine(list(self.columns.mean(axis=0))))
 
     @property

@@ -259,7 +259,6 @@ def learning_curve(search: Search) -> dict[str, Any]:
 
 
 def test_others(session: Session, final: Decision) -> dict[str, MetricTable]:
-    """The baselines on test."""
     search, found = session.search, {}
     for label in (name for name in search.problem.baselines if name != final.label):
         guard = Guard(search.timer, search.timer.budget)

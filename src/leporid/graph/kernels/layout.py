@@ -170,7 +170,6 @@ def fitted_rows(
 
 
 def scratch_space(k: int) -> Scratch:
-    """Buffers of one thread."""
     rows, bits = np.zeros((2, QUERIES, _capacity(k)), np.uint32)
     passing = np.zeros(CHUNK, np.uint8)
     return Scratch(

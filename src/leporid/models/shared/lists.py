@@ -72,7 +72,6 @@ def user_indices(users: IdMap, asked: Any) -> Indices:
 
 
 def check_list(history: Any) -> None:
-    """A history is an iterable of ids."""
     if isinstance(history, str | bytes) or not isinstance(history, Iterable):
         raise DataError(f"a history is a list of item ids, not {history!r}")
 

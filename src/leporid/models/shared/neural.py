@@ -99,7 +99,6 @@ class NeuralRecommender(Recommender):
         raise VectorsUnsupportedError(self.name)
 
     def item_outputs(self) -> Tensor:
-        """[n_items, width]: `item_vectors`."""
         raise VectorsUnsupportedError(self.name)
 
     def user_table(self) -> Tensor | None:
