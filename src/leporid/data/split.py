@@ -364,5 +364,9 @@ def _cut(data: Interactions, train_end: Any, valid_end: Any, protocol: str) -> S
 def _parts(
     data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
 ) -> Split:
-    first, then, last = parts_of(data, train, test)
+    first, then, last = (
+        [data.select(rows) for rows in (train, ~(train | test), test)]
+        if data.disliked is None
+        else parts_of(data, train, test)
+    )
     return Split(first, then, last, protocol)
