@@ -23,10 +23,9 @@ import leporid
 from benchmarks.harness import timed, write_record
 from leporid.graph.knn import symmetrise
 from leporid.graph.neighbours import directed_neighbours
-from leporid.graph.similarity import Similarity
-from leporid.graph.types import KnnGraph, binary_csr
+from leporid.graph.types import KnnGraph, Similarity, binary_csr
+from leporid.machine import resolve_threads
 from leporid.progress import NullProgress
-from leporid.threads import resolve_threads
 
 K = 1000
 SCIPY_ROWS = 1500

@@ -19,12 +19,11 @@ from benchmarks.harness import timed, write_record
 from leporid.graph import BLOCK, huge_zeros
 from leporid.graph.knn import symmetrise
 from leporid.graph.neighbours import directed_neighbours
-from leporid.graph.similarity import Similarity
-from leporid.graph.types import binary_csr
+from leporid.graph.types import Similarity, binary_csr
+from leporid.machine import resolve_threads
 from leporid.progress import NullProgress
 from leporid.spectral import laplacian_eigenpairs
 from leporid.spectral.laplacian import laplacian_operator
-from leporid.threads import resolve_threads
 
 
 def stages() -> tuple[list[dict[str, Any]], list[str]]:

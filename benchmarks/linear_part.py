@@ -16,7 +16,7 @@ from typing import Any
 
 import leporid
 from benchmarks.classical_defaults import LOGS
-from leporid._version import versions
+from leporid.machine import versions
 
 
 def one(data: Path, name: str, device: str, seed: int) -> dict[str, Any]:

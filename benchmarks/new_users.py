@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 import leporid
-from leporid._version import versions
 from leporid.data import Interactions, Split
 from leporid.evaluation import masked_top_k
+from leporid.machine import versions
 
 GIVEN = (1, 3, 5, 10)
 MODELS = ("dlr2", "sasrec", "ease", "itemknn", "toppop")

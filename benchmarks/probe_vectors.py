@@ -27,7 +27,7 @@ import leporid
 from benchmarks.harness import write_record
 from leporid.errors import LeporidWarning
 from leporid.evaluation import compare, holm, probe
-from leporid.initializers.adaptive import with_lengths
+from leporid.initializers.leporid import with_lengths
 
 CORES = {
     "ml-1m-r3": 20,

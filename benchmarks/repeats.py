@@ -23,9 +23,9 @@ import numpy as np
 
 import leporid
 from benchmarks.harness import write_record
-from leporid._version import versions
 from leporid.data import Interactions, Split
 from leporid.evaluation import TopK
+from leporid.machine import versions
 
 MODELS = ("toppop", "recent", "frequency", "itemknn", "ease", "blend", "sasrec", "dlr2")
 BLEND = ({"model": "frequency"}, {"model": "ease"})

@@ -21,9 +21,9 @@ from typing import Any
 import leporid
 from benchmarks.choose_logs import LOGS
 from leporid import models
-from leporid._version import versions
 from leporid.data import Split, inner_validation_split
 from leporid.initializers import initial_embeddings
+from leporid.machine import versions
 from leporid.models import continued
 from leporid.selection.candidates import with_validation
 from leporid.training import StopWhen

@@ -19,8 +19,8 @@ from scipy import sparse
 from scipy.stats import spearmanr
 
 from leporid.errors import ConfigError
+from leporid.machine import one_thread_pool
 from leporid.spectral import laplacian_eigenpairs
-from leporid.threads import one_thread_pool
 
 
 @dataclass(frozen=True)

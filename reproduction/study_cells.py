@@ -25,9 +25,8 @@ from leporid.data import Split, split_by
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate
 from leporid.experiments import Meter, RunRecord
-from leporid.initializers import InitialEmbeddings, initial_embeddings
+from leporid.initializers import Embedding, InitialEmbeddings, initial_embeddings
 from leporid.models import train
-from leporid.spectral import Embedding
 
 STUDY: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("initialisation-study.toml").read_text(encoding="utf-8")

@@ -41,8 +41,8 @@ FOR_OTHER_PACKAGES = {
         *("ingredients", "masked_top_k", "masked_top_k_torch", "parse_metric", "user_stratum"),
     },
     "initializers": {
-        *("cached_fit", "content_edges", "nearest_by_content", "principal_components"),
-        *("standardizes", "truncated_svd"),
+        *("cached_fit", "content_edges", "nearest_by_content"),
+        *("principal_components", "standardizes", "truncated_svd"),
     },
     "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "TARGETS"},
     "models": {

@@ -15,10 +15,9 @@ import leporid
 from leporid import initializers, models
 from leporid.data import Split
 from leporid.errors import ConfigError, TrainingInterruptedError
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import Embedding, InitialEmbeddings, standardize
 from leporid.models import NeuralRecommender
 from leporid.progress import NullProgress
-from leporid.spectral import Embedding, standardize
 from tests.test_contract import N_ITEMS, N_USERS, SETTINGS, make, make_split
 
 NEURAL = [key for key in SETTINGS if "steps" in SETTINGS[key]]

@@ -19,10 +19,10 @@ from .evaluation import probe as probe
 from .experiments import tune as tune
 from .graph import KnnGraph as KnnGraph
 from .graph import knn_graph as knn_graph
+from .initializers import Embedding as Embedding
 from .interop import initialize as initialize
 from .models import Recommender as Recommender
 from .models import train as train
 from .selection import choose as choose
-from .spectral import Embedding as Embedding
 from .spectral import LaplacianEigenmaps as LaplacianEigenmaps
 from .spectral import Leporid as Leporid

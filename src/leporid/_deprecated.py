@@ -17,6 +17,7 @@ _PACKAGES = {
     "leporid.choosing": "leporid.selection",
     "leporid.ranking": "leporid.evaluation",
     "leporid.runs": "leporid.experiments",
+    "leporid.space": "leporid.config",
     "leporid.tuning": "leporid.experiments",
 }
 OLD_COMMANDS = {"grow": "extend"}

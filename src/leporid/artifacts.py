@@ -212,7 +212,6 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
 
 
 def _describe(path: Path) -> dict[str, Any]:
-    """Size and digest of a file."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
     return {"bytes": path.stat().st_size, "blake2b": digest}

@@ -1,12 +1,18 @@
-"""`Config`: frozen, typed settings that refuse unknown keys and values of the wrong type."""
+"""What users type: `Config`, settings that refuse unknown keys and wrong types; names of classes.
+
+A `SearchSpace` says what may be tried for each setting of a model: pure data, no optimiser here. A
+`Registry` maps a public name to a class without importing its module, which may load torch.
+"""
 
 import ast
 import contextlib
 import dataclasses
 import hashlib
+import importlib
 import inspect
 import json
 import operator
+import sys
 import textwrap
 import tomllib
 import types
@@ -14,9 +20,18 @@ import typing
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
-from leporid.errors import ConfigError, DataError, closest, warn
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    UnknownNameError,
+    closest,
+    warn,
+)
+
+T = TypeVar("T")
 
 
 def canonical_hash(value: Any, length: int = 16) -> str:
@@ -42,7 +57,6 @@ def setting(default: Any, **bounds: float) -> Any:
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """The values of a TOML file."""
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
@@ -187,6 +201,8 @@ def checked(value: Any, hint: Any, where: str) -> Any:
     if hint is Any:
         return value
     if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in inner:
+            return None
         for option in inner:
             with contextlib.suppress(ConfigError):
                 return checked(value, option, where)
@@ -216,3 +232,117 @@ def checked(value: Any, hint: Any, where: str) -> Any:
     if isinstance(target, type) and not isinstance(value, target):
         raise ConfigError(f"{where} must be {target.__name__}, not {value!r}")
     return value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Conditional:
+    when: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
+    """Only searched where an earlier setting has one of these values."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Range(_Conditional):
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ConfigError(f"a range must not be empty, but {self.low} > {self.high}")
+        if self.log and self.low <= 0:
+            raise ConfigError(f"a logarithmic range must start above 0, not at {self.low}")
+
+    def __contains__(self, value: Any) -> bool:
+        return isinstance(value, int | float) and self.low <= value <= self.high
+
+
+@dataclasses.dataclass(frozen=True)
+class Int(_Range):
+    """A whole number from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Float(_Range):
+    """A real number from `low` to `high`."""
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class Choice(_Conditional):
+    """One of a few values: `Choice("jaccard", "cosine")`."""
+
+    options: tuple[Any, ...]
+
+    def __init__(self, *options: Any, when: Mapping[str, tuple[Any, ...]] | None = None) -> None:
+        if not options:
+            raise ConfigError("a Choice needs at least one option")
+        object.__setattr__(self, "options", options)
+        object.__setattr__(self, "when", when or {})
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self.options
+
+
+Dimension: TypeAlias = Int | Float | Choice
+SearchSpace: TypeAlias = Mapping[str, Dimension]
+
+
+def active(dimension: Dimension, chosen: Mapping[str, Any]) -> bool:
+    """Whether `dimension` is searched, after the settings chosen before it."""
+    return all(chosen.get(name) in values for name, values in dimension.when.items())
+
+
+def check_space(space: SearchSpace, known: set[str], model: str) -> None:
+    """Every name must be a setting of the model, every condition refer to an earlier one."""
+    before: set[str] = set()
+    for name, dimension in space.items():
+        if name not in known:
+            raise ConfigError(f"the search space of {model}: {name!r} is not one of its settings")
+        for other in dimension.when:
+            if other not in before:
+                raise ConfigError(f"{model}: {name!r} depends on {other!r}, which must come first")
+        before.add(name)
+
+
+class Registry(Generic[T]):
+    """Names in a fixed order, each resolved on first use."""
+
+    def __init__(self, kind: str, entries: dict[str, str]) -> None:
+        self._kind = kind
+        self._paths = dict(entries)
+        self._classes: dict[str, type[T]] = {}
+
+    def available(self) -> list[str]:
+        """The registered names, in catalogue order."""
+        return list(self._paths)
+
+    def get(self, name: str) -> type[T]:
+        """The class behind `name`; an unknown name is answered with the closest one."""
+        if name not in self._paths:
+            raise UnknownNameError(self._kind, name, self._paths)
+        if name not in self._classes:
+            module, _, attribute = self._paths[name].partition(":")
+            try:
+                self._classes[name] = getattr(importlib.import_module(module), attribute)
+            except ModuleNotFoundError as error:
+                if error.name != "torch":
+                    raise
+                raise MissingExtraError(f"the {self._kind} {name!r}", "torch") from None
+        return self._classes[name]
+
+    def describe(self, name: str) -> dict[str, str]:
+        """The name, and the first lines of its module (what it is) and class (how it works)."""
+        cls = self.get(name)
+        module = sys.modules[cls.__module__].__doc__ or ""
+        first = [text.strip().split("\n\n")[0] for text in (module, cls.__doc__ or "")]
+        what, how = (" ".join(text.split()) for text in first)
+        return {"name": name, "what": what.removeprefix(f"`{name}`: "), "how": how}
+
+    def register(self, name: str, cls: type[T]) -> None:
+        """Add a class of the user's own under a new name."""
+        if name in self._paths:
+            raise ConfigError(f"{self._kind} {name!r} exists already; choose another name")
+        self._paths[name] = ""
+        self._classes[name] = cls

@@ -7,8 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leporid._version import versions
 from leporid.artifacts import atomic_path
+from leporid.machine import versions
 
 
 def fill_template(

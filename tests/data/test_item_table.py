@@ -12,8 +12,7 @@ import pytest
 
 from leporid.data import IdMap, ItemTable
 from leporid.errors import DataError
-from leporid.initializers import InitialEmbeddings
-from leporid.spectral import Embedding
+from leporid.initializers import Embedding, InitialEmbeddings
 
 ITEMS = IdMap.from_values([3, 5, 7], "item")
 VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)

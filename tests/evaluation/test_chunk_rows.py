@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leporid import memory
+from leporid import machine
 from leporid.errors import ConfigError
 from leporid.evaluation import ranking
 
@@ -26,11 +26,11 @@ def test_chunks_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_free_memory_respects_the_control_group(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    machine = memory.free_memory()
-    assert machine > 2**20
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    everything = machine.free_memory()
+    assert everything > 2**20
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("100\n")
-    assert memory.free_memory() > 2**20
+    assert machine.free_memory() > 2**20
     (tmp_path / "memory.max").write_text("1100\n")
-    assert memory.free_memory() == 1000
+    assert machine.free_memory() == 1000

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leporid._version import __version__, versions
+from leporid._version import __version__
 from leporid.errors import DataError
 from leporid.experiments import Meter, Results, RunRecord
+from leporid.machine import versions
 
 
 def _fields(**changes: Any) -> dict[str, Any]:

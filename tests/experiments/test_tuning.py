@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import leporid
+from leporid.config import Choice, Float, Int
 from leporid.data import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
 from leporid.experiments import Journal, tune
@@ -24,7 +25,6 @@ from leporid.experiments import tuning as study_module
 from leporid.models import train
 from leporid.models.ease import EASE
 from leporid.progress import NullProgress
-from leporid.space import Choice, Float, Int
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 

@@ -11,10 +11,10 @@ from leporid import initializers
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.initializers import InitialEmbeddings, InitializerConfig
+from leporid.initializers import Embedding, InitialEmbeddings, InitializerConfig
 from leporid.initializers.random import Random
 from leporid.initializers.svd import SVD, padded
-from leporid.spectral import Embedding, column_signs
+from leporid.spectral import column_signs
 from tests.initializers.helpers import planted
 
 

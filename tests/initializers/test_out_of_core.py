@@ -19,7 +19,7 @@ from leporid.data import stored
 from leporid.errors import ConfigError, DataError
 from leporid.initializers import InitialEmbeddings, embed_stored
 from leporid.initializers.out_of_core import solver_bytes
-from leporid.memory import format_bytes, parse_memory
+from leporid.machine import format_bytes, parse_memory
 
 PLENTY = "100GB"
 
@@ -79,7 +79,7 @@ from pathlib import Path
 import numpy as np
 from leporid import initializers
 from leporid.initializers import embed_stored
-from leporid.memory import LIBRARIES
+from leporid.machine import LIBRARIES
 
 source, small, output, extra, settings = sys.argv[1:6]
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from leporid.data import IdMap
 from leporid.errors import DataError, UnknownNameError
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.interop import FORMATS, read_embeddings, write_embeddings
-from leporid.spectral import Embedding
 
 
 def make(n_users: int = 5, n_items: int = 3, dim: int = 4, ids: Any = None) -> InitialEmbeddings:

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from benchmarks.peers.environment import python_of
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings, standardize
 from leporid.initializers.svd import SVD
 from leporid.interop import write_embeddings
-from leporid.spectral import standardize
 from tests.initializers.helpers import planted
 
 ROOT = Path(__file__).parents[2]

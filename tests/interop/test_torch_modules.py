@@ -13,8 +13,7 @@ from torch import nn
 import leporid
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError
-from leporid.initializers import InitialEmbeddings
-from leporid.spectral import Embedding, standardize
+from leporid.initializers import Embedding, InitialEmbeddings, standardize
 
 DIM = 4
 

@@ -4,11 +4,11 @@ tests/test_contract.py         every model: `shared/recommender`, `shared/catalo
 tests/test_contract_neural.py  every neural model: `shared/neural`, `shared/neural_kinds`
 
 test_bpr_loss, test_softmax_loss     `shared/layers`
-test_classical_filters               `gfcf`, `turbocf`, `shared/sparse`
+test_classical_filters               `gfcf`, `turbocf`, `shared/profiles`
 test_classical_ials                  `ials`
 test_classical_knn                   `userknn`, `itemknn`, `shared/profiles`
-test_classical_linear                `slim`, `ease`, `shared/sparse`
-test_classical_walks                 `p3alpha`, `rp3beta`, `shared/sparse`
+test_classical_linear                `slim`, `ease`, `shared/profiles`
+test_classical_walks                 `p3alpha`, `rp3beta`, `shared/profiles`
 test_classical_ml1m                  the classical models on MovieLens-1M
 test_cold_start                      `shared/cold_start`, what `shared/extension` gives it
 test_dlr2                            `dlr2/`, the rows of new users

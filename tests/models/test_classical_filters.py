@@ -16,8 +16,9 @@ import leporid
 from leporid import models
 from leporid.data import synthesize
 from leporid.errors import ConfigError, DataError
+from leporid.graph import canonical
 from leporid.models.gfcf import GFCF
-from leporid.models.shared.sparse import canonical, normalised, rows_times
+from leporid.models.shared.profiles import normalised, rows_times
 from leporid.models.turbocf import TurboCF, item_graph
 from tests.test_contract import make_split
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
+from leporid.graph import canonical
 from leporid.models.ials import IALS, Columns, IALSConfig, first_factors
-from leporid.models.shared.sparse import canonical
 from tests.test_contract import make_split
 
 
@@ -121,7 +121,7 @@ def test_the_fit_is_the_same_to_the_bit_on_any_number_of_threads() -> None:
     fits = []
     for threads in (1, before):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("leporid.threads.resolve_threads", lambda _, n=threads: n)
+            patch.setattr("leporid.machine.resolve_threads", lambda _, n=threads: n)
             fits.append(IALS(dim=8, iterations=3).fit(split, seed=4))
     np.testing.assert_array_equal(fits[0].user_factors, fits[1].user_factors)
     np.testing.assert_array_equal(fits[0].item_factors, fits[1].item_factors)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
+from leporid.graph import canonical
 from leporid.models.itemknn import ItemKNN, KNNConfig, neighbour_weights, weigh
-from leporid.models.shared.sparse import canonical
 from leporid.models.userknn import UserKNN
 from tests.test_contract import make_split
 

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet
 
 from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedError
+from leporid.graph import canonical
 from leporid.models.ease import EASE, ease_weights, neighbour_regressions
-from leporid.models.shared.sparse import canonical
 from leporid.models.slim import SLIM, SLIMConfig, slim_weights
 from leporid.progress import NullProgress
 from tests.test_contract import make_split

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
+from leporid.graph import canonical
 from leporid.models.p3alpha import P3Alpha, walk_weights
 from leporid.models.rp3beta import RP3Beta
-from leporid.models.shared.sparse import canonical
 from tests.test_contract import make_split
 
 NEAR = 1e-6

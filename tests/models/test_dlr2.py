@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.models import BuildContext
 from leporid.models.dlr2.model import DLR2
 from leporid.models.dlr2.network import (
@@ -26,8 +26,7 @@ from leporid.models.dlr2.network import (
     ReversibleBlock,
     Stem,
 )
-from leporid.models.shared.sparse import history_rows
-from leporid.spectral import Embedding, TableExtension
+from leporid.spectral import TableExtension
 from leporid.training import Batch, Sampler, TrainingData
 from tests.models.rankings import check_ranking
 from tests.training.toy import make_split
@@ -440,7 +439,7 @@ def test_new_people_are_placed_near_those_with_the_same_taste() -> None:
     table = np.stack([np.where(np.arange(40) < 25, 3.0, -2.0), rng.normal(size=40)], axis=1)
     histories = Sequences.from_rows([np.array(h, np.int32) for h in ([1, 2, 3], [12, 15], [])])
     placement = TableExtension(train.csr(), table.astype(np.float32), 8)
-    rows = placement.extend(history_rows(histories, 20))
+    rows = placement.extend(histories.csr(20))
     assert rows.shape == (3, 2)
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows[:2, 0], [3.0, -2.0], atol=0.05)

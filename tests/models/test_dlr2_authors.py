@@ -10,9 +10,8 @@ import torch
 
 from leporid.data import Split
 from leporid.errors import ConfigError, DataError
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.models.dlr2.model import DLR2, hinge
-from leporid.spectral import Embedding
 from leporid.training import Sampler, Sampling, TrainingData
 from tests.training.toy import make_split
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from leporid.models.shared import graph
 from leporid.models.shared.graph import EdgeProducts, Propagation, bipartite
-from leporid.models.shared.sparse import normalised
+from leporid.models.shared.profiles import normalised
 
 
 def ratings(seed: int, users: int, items: int) -> sparse.csr_array:

@@ -11,9 +11,8 @@ import pytest
 from leporid import models
 from leporid.data import synthesize
 from leporid.errors import LeporidWarning
-from leporid.initializers import InitialEmbeddings, initial_embeddings
+from leporid.initializers import InitialEmbeddings, initial_embeddings, standardize
 from leporid.models import everything, train
-from leporid.spectral import standardize
 from tests.models.neural_data import DIM, initial_vectors, small_split
 
 QUICK: dict[str, Any] = {"dim": DIM, "steps": 12, "eval_every": 4, "lr": 0.05, "weight_decay": 0.1}

@@ -9,9 +9,8 @@ import pytest
 
 from leporid import models
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import Embedding, InitialEmbeddings, standardize
 from leporid.models import NeuralRecommender, train
-from leporid.spectral import Embedding, standardize
 from tests.models.neural_data import DIM, initial_vectors, small_split
 
 STILL: dict[str, Any] = {"dim": DIM, "steps": 1, "freeze_steps": -1, "eval_every": 0}

@@ -16,9 +16,9 @@ import leporid
 from leporid import models
 from leporid.data import Interactions, Split
 from leporid.errors import LeporidWarning
+from leporid.graph import canonical
 from leporid.models import Recommender
 from leporid.models.ials import Columns, IALSConfig
-from leporid.models.shared.sparse import canonical
 from tests.test_contract import SETTINGS, make_split
 
 USING = ("ease", "ials", "itemknn", "userknn")

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import numba
 import pytest
 
-from leporid import threads
+from leporid import machine
+from leporid.machine import choose_torch_threads, one_thread_pool, torch_threads
 from leporid.serve.batching import Batcher
 from leporid.serve.server import _listen, _settle
 from leporid.serve.service import Service
-from leporid.threads import choose_torch_threads, one_thread_pool, torch_threads
 
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
@@ -50,7 +50,7 @@ def test_more_threads_are_used_where_they_pay(
         nonlocal now
         now += 0.02 if torch.get_num_threads() == 1 else all_cores
 
-    monkeypatch.setattr(threads, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(machine, "time", SimpleNamespace(perf_counter=lambda: now))
     torch.set_num_threads(3)
     try:
         chosen = choose_torch_threads(score)
@@ -91,11 +91,11 @@ def test_a_thread_that_answers_requests_runs_kernels_alone() -> None:
             used.append(number)
         # Not the number of cores, which may be one: the pool was not asked.
         used.append(numba.get_num_threads())
-        return jobs if hasattr(threads._LOCAL, "alone") else []
+        return jobs if hasattr(machine._LOCAL, "alone") else []
 
     limits = {"batch": 1, "waiting": 9, "per_client": 9}
     batcher: Batcher[int, int] = Batcher(answer, cost=lambda _: 1, name="test", **limits)
     assert asyncio.run(batcher.submit([5])) == [5]
     batcher.close()
     assert used == [1, 1]
-    assert not hasattr(threads._LOCAL, "alone"), "only that thread"
+    assert not hasattr(machine._LOCAL, "alone"), "only that thread"

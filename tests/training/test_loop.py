@@ -27,10 +27,9 @@ from leporid.errors import (
     TrainingInterruptedError,
     UnknownNameError,
 )
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.models.dlr2.model import DLR2
 from leporid.progress import ProgressLike
-from leporid.spectral import Embedding
 from leporid.training import Batch, TrainingConfig, learning_rate, loop
 from leporid.training.config import averaging
 from tests.training.toy import KILLED, TINY, Dot, assert_same_bits, weights

@@ -44,7 +44,6 @@ def _load(source: str, log: LogOptions, json_output: bool) -> Interactions:
 
 
 def _write(data: Interactions, output: Path, json_output: bool) -> None:
-    """Write a log and show its figures."""
     from leporid.data import write_log
 
     write_log(data, output)

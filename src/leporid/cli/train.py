@@ -49,7 +49,6 @@ class _Method:
     set: Annotated[list[str] | None, "Another setting of the method, NAME=VALUE."] = None
 
     def initializer(self) -> Any:
-        """The initialiser with these settings."""
         settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.set)}
         named = {"k": self.k, "alpha": self.alpha, "device": self.device}
         settings |= {name: value for name, value in named.items() if value is not None}

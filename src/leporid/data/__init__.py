@@ -16,7 +16,6 @@ loading       `load` and `write_log`: files, folders, frames, matrices, data set
 policies      Which rows are kept, which are left out and counted; values become ids and times
 sequences     `Sequences`: the items of each user in time order
 split         `Split`, and the protocols: per user by share, by one, at random, by time; cold items
-statistics    `DatasetStats`: size, density and tail of a log
 stored        `store_interactions`: a log larger than memory becomes a binary matrix on disk
 synthetic     `synthesize`: a seeded log with neighbourhoods, power laws and drift
 vector_files  Vectors with their ids, from the files of other tools

@@ -8,9 +8,9 @@ from .files import in_words as in_words
 from .files import is_split as is_split
 from .id_map import IdMap as IdMap
 from .id_map import read_ids as read_ids
+from .interactions import DatasetStats as DatasetStats
 from .interactions import Duplicates as Duplicates
 from .interactions import Interactions as Interactions
-from .interactions import expect as expect
 from .item_table import TABLES as TABLES
 from .item_table import ItemInfo as ItemInfo
 from .item_table import ItemTable as ItemTable
@@ -25,13 +25,13 @@ from .split import PROTOCOLS as PROTOCOLS
 from .split import Part as Part
 from .split import Split as Split
 from .split import cold_items_split as cold_items_split
+from .split import expect as expect
 from .split import global_time_split as global_time_split
 from .split import inner_validation_split as inner_validation_split
 from .split import leave_last_out as leave_last_out
 from .split import random_split as random_split
 from .split import split_by as split_by
 from .split import temporal_split as temporal_split
-from .statistics import DatasetStats as DatasetStats
 from .stored import StoredInteractions as StoredInteractions
 from .stored import store_interactions as store_interactions
 from .stored import transpose as transpose

@@ -84,8 +84,9 @@ class LoadReport:
         if parts and self.separator is not None:
             shown = {"\t": "tab", " ": "space"}.get(self.separator, f"'{self.separator}'")
             parts += [f"separator={shown}", f"header={'yes' if self.header else 'no'}"]
-        said = {"guessed": ", ".join(parts), "not read": listed(self.ignored)}
-        return "; ".join(f"{what}: {names}" for what, names in said.items() if names)
+        said = [f"guessed: {', '.join(parts)}"] if parts else []
+        said += [f"not read: {listed(self.ignored)}"] if self.ignored else []
+        return "; ".join(said)
 
 
 class RawTable(NamedTuple):

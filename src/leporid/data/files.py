@@ -260,7 +260,6 @@ def _too_long(where: str) -> str:
 
 
 def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
-    """The whole file."""
     # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
     options = _options(layout, threads=pa.cpu_count() > 1)
     try:

@@ -117,6 +117,16 @@ class IdMap:
         """The indices of several ids; the first unknown one is an `UnknownIdError`."""
         return np.fromiter((self.index(e) for e in externals), dtype=np.int32)
 
+    def checked(self, indices: Any) -> NDArray[np.int32]:
+        """int32[n]: indices that exist, one or several; any other is an `UnknownIdError`."""
+        rows = np.atleast_1d(np.asarray(indices))
+        if rows.size and not np.issubdtype(rows.dtype, np.integer):
+            raise UnknownIdError(f"{self.kind} indices must be whole numbers, not {rows.dtype}")
+        wrong = rows[(rows < 0) | (rows >= len(self))]
+        if len(wrong):
+            raise UnknownIdError(f"no {self.kind} has the index {wrong[0]}: there are {len(self)}")
+        return np.ascontiguousarray(rows, dtype=np.int32)
+
     def split_known(self, externals: Iterable[Any]) -> tuple[NDArray[np.int32], list[Any]]:
         """The indices of those ids that occur, in order, and the ids that do not."""
         indices, unknown = [], []

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
@@ -15,8 +15,7 @@ from leporid.data.columns import LoadReport
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
 from leporid.data.sequences import Sequences, first_of_pairs
-from leporid.data.statistics import DatasetStats, tail_share
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.errors import DataError, UnknownNameError
 
 Duplicates = Literal["first", "sum", "all"]
 """Which events of a (user, item) pair stay: the first in time, the first with the sum of all
@@ -25,6 +24,28 @@ _STORED = {
     "user": np.int32, "item": np.int32, "time": np.int64, "weight": np.float32, "goal": np.bool_,
 }  # fmt: skip
 """The columns and their types."""
+
+
+@dataclass(frozen=True)
+class DatasetStats:
+    """Size, density and how little of the data the tail holds."""
+
+    users: int
+    items: int
+    interactions: int
+    """Number of events: of distinct (user, item) pairs, unless repeated events were kept."""
+    density: float
+    """Distinct pairs / (users x items)."""
+    tail_user_share: float
+    """Share of all interactions that the 25% least active users made."""
+    tail_item_share: float
+    """Share of all interactions that the 25% least popular items received."""
+    repeat_share: float = 0.0
+    """Share of all interactions whose user had the item before (where there is a goal: that)."""
+
+    def as_dict(self) -> dict[str, int | float]:
+        """Plain values, in the order of the paper's table; repeats only where there are any."""
+        return {k: v for k, v in asdict(self).items() if k != "repeat_share" or v}
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,15 +355,17 @@ class Interactions:
 
     def stats(self) -> DatasetStats:
         """The columns of the paper's Table 2; users and items without interactions are tail."""
-        n, cells = len(self), self.n_users * self.n_items
+        n, sides = len(self), ((self.user, self.n_users), (self.item, self.n_items))
+        counts = [np.sort(np.bincount(index, minlength=size)) for index, size in sides]
+        users, items = (float(each[: len(each) // 4].sum() / max(n, 1)) for each in counts)
         return DatasetStats(
             users=self.n_users,
             items=self.n_items,
             interactions=n,
-            density=int(np.count_nonzero(self.is_first)) / cells if n else 0.0,
-            tail_user_share=tail_share(np.bincount(self.user, minlength=self.n_users)),
-            tail_item_share=tail_share(np.bincount(self.item, minlength=self.n_items)),
-            repeat_share=self.repeats / n if n else 0.0,
+            density=int(np.count_nonzero(self.is_first)) / max(self.n_users * self.n_items, 1),
+            tail_user_share=users,
+            tail_item_share=items,
+            repeat_share=self.repeats / max(n, 1),
         )
 
     @cached_property
@@ -359,14 +382,6 @@ class Interactions:
         hasher.update(self.users.digest.encode())
         hasher.update(self.items.digest.encode())
         return hasher.hexdigest()[:16]
-
-
-def expect(value: Any, kind: type, call: str) -> None:
-    """Refuse an argument of `call` that is no `kind`, and say how one is made."""
-    if not isinstance(value, kind):
-        how = "load(...)" if kind is Interactions else "temporal_split(leporid.load(...))"
-        given = f"takes {kind.__name__}, not {type(value).__name__}"
-        raise ConfigError(f"{call} {given}: give it leporid.{how}")
 
 
 def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:

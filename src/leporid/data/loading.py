@@ -111,7 +111,9 @@ def load(
     named = isinstance(source, str) and source in DATASETS and not Path(source).exists()
     if min_rating is None and named:
         min_rating = DATASETS[source].min_rating
-    kinds = EventKinds.asked(event, weights, goal)
+    kinds = None
+    if event is not None or weights or goal:
+        kinds = EventKinds.asked(event, weights, goal)
     columns = {"user": user, "item": item, "time": time, "rating": rating}
     columns |= {"weight": weight, "event": event}
     asked = Asked(columns, min_rating is not None, separator, header, encoding)

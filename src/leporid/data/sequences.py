@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from leporid.kernel import kernel
 
@@ -49,6 +50,24 @@ class Sequences:
         """The newest `n` items of each user (all, where there are fewer), oldest first."""
         lengths = np.minimum(np.diff(self.indptr), n)
         return self._runs(self.indptr[1:] - lengths, lengths)
+
+    def csr(self, n_items: int, weights: NDArray[np.float32] | None = None) -> sparse.csr_array:
+        """float32[len(self), n_items]: a row per user, of ones or of `weights` per event."""
+        first, last = self.indptr[[0, -1]]
+        items = self.items[first:last].copy()
+        values = np.ones(len(items), np.float32) if weights is None else weights[first:last].copy()
+        return sparse.csr_array((values, items, self.indptr - first), shape=(len(self), n_items))
+
+    def decayed_counts(self, n_items: int, half_life: float = 100.0) -> sparse.csr_array:
+        """float32[len(self), n_items]: the sum of 2^(-age / half_life) over a user's interactions.
+
+        Each counts with its weight. The age is the number of the user's interactions after it.
+        """
+        rows = self.csr(n_items, self.weights)
+        age = np.repeat(rows.indptr[1:], np.diff(rows.indptr)) - 1 - np.arange(rows.nnz)
+        rows.data *= np.exp2(-age / half_life)
+        rows.sum_duplicates()
+        return rows
 
     def goals(self) -> Self:
         """The items of goal events alone."""

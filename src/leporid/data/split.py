@@ -14,20 +14,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import (
-    atomic_folder,
-    check_manifest,
-    read_arrays,
-    read_object,
-    recovered,
-    write_arrays,
-    write_json,
-    write_manifest,
-)
+import leporid.artifacts as artifacts
 from leporid.data.event_kinds import parts_of
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions, expect
+from leporid.data.interactions import Interactions
 from leporid.data.loading import load
 from leporid.errors import ConfigError, DataError, UnknownNameError, warn
 
@@ -129,26 +120,26 @@ class Split:
             "digest": self.digest,
             "interactions": {name: len(part) for name, part in self._parts().items()},
         }
-        with atomic_folder(path) as folder:
-            write_arrays(folder / _ARRAYS, arrays)
-            write_json(folder / _SUMMARY, summary)
-            write_manifest(folder, "split", _ARRAYS, _SUMMARY, beside=path)
+        with artifacts.atomic_folder(path) as folder:
+            artifacts.write_arrays(folder / _ARRAYS, arrays)
+            artifacts.write_json(folder / _SUMMARY, summary)
+            artifacts.write_manifest(folder, "split", _ARRAYS, _SUMMARY, beside=path)
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a directory that `save` wrote; files that do not belong together are refused."""
-        folder = recovered(path)
+        folder = artifacts.recovered(path)
         if not is_split(folder):
             raise DataError(f"{folder} holds no split: there is no {_SUMMARY} in it")
-        summary = read_object(folder / _SUMMARY)
+        summary = artifacts.read_object(folder / _SUMMARY)
         if summary.get("format") != _FORMAT:
             raise DataError(
                 f"{folder / _SUMMARY} has the format {summary.get('format')!r}, this release reads "
                 f"{_FORMAT}: split the log again"
             )
-        check_manifest(folder, "split", _ARRAYS, _SUMMARY)
-        arrays, _ = read_arrays(folder / _ARRAYS)
+        artifacts.check_manifest(folder, "split", _ARRAYS, _SUMMARY)
+        arrays, _ = artifacts.read_arrays(folder / _ARRAYS)
         try:
             users = IdMap.from_arrays(arrays, "user", "users.")
             items = IdMap.from_arrays(arrays, "item", "items.")
@@ -240,6 +231,13 @@ def global_time_split(
         )
     name = f"global-time({valid_time}, {test_time})"
     return _parts(data, data.time < valid_time, data.time >= test_time, name)
+
+
+def expect(value: Any, kind: type, call: str) -> None:
+    """Refuse an argument of `call` that is no split, and say how one is made."""
+    if not isinstance(value, kind):
+        given = f"takes {kind.__name__}, not {type(value).__name__}"
+        raise ConfigError(f"{call} {given}: give it leporid.temporal_split(leporid.load(...))")
 
 
 def inner_validation_split(split: Split) -> Split:
@@ -366,5 +364,9 @@ def _cut(data: Interactions, train_end: Any, valid_end: Any, protocol: str) -> S
 def _parts(
     data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
 ) -> Split:
-    first, then, last = parts_of(data, train, test)
+    first, then, last = (
+        [data.select(rows) for rows in (train, ~(train | test), test)]
+        if data.disliked is None
+        else parts_of(data, train, test)
+    )
     return Split(first, then, last, protocol)

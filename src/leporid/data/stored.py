@@ -24,7 +24,7 @@ from leporid.data.k_core import core_counts, with_core_dropped
 from leporid.data.loading import log_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
 from leporid.errors import DataError
-from leporid.memory import memory_left, parse_memory
+from leporid.machine import memory_left, parse_memory
 
 BYTES_PER_ROW = 160
 """What one row of a block takes while it is read, coded and sorted."""
@@ -85,7 +85,7 @@ def store_interactions(
     """The pairs of a parquet or text file, or of a folder, as `load(source).core(core).csr()`.
 
     `folder` receives the matrix (four bytes per pair) and, while this runs, up to five times that.
-    `memory` covers the process (`leporid.memory`): the ids of users and items stay in memory.
+    `memory` covers the process (`leporid.machine`): the ids of users and items stay in memory.
     """
     folder = Path(folder)
     left = memory_left(parse_memory(memory))

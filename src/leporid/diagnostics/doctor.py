@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from leporid._version import versions
 from leporid.errors import LeporidError
-from leporid.threads import resolve_threads
+from leporid.machine import resolve_threads, versions
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "torch": ("torch",),

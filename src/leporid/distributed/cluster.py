@@ -62,7 +62,6 @@ class Cluster:
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
         with self._explained():
             return len(self.client.nthreads())
 

@@ -33,8 +33,8 @@ from leporid.graph import (
     row_sums,
     usable_k,
 )
+from leporid.machine import on_each_thread
 from leporid.progress import NullProgress, ProgressLike
-from leporid.threads import on_each_thread
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -161,11 +161,9 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, matrix: sparse.csr_array) -> Rows:
-        """The rows of a scipy matrix."""
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
 
     def csr(self, columns: int) -> sparse.csr_array:
-        """The rows as a scipy matrix."""
         return sparse.csr_array(self[::-1], shape=(len(self.indptr) - 1, columns))
 
 

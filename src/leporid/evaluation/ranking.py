@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from leporid.data import Sequences
 from leporid.errors import ConfigError, DataError
 from leporid.kernel import kernel
-from leporid.memory import free_memory
+from leporid.machine import free_memory
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from leporid import initializers, models
-from leporid._version import versions
 from leporid.artifacts import write_json
 from leporid.config import Config, canonical_hash, read_toml
 from leporid.data import PROTOCOLS, Split, load, split_by
@@ -21,6 +20,7 @@ from leporid.experiments.fit_and_test import CUTOFFS, FittedRun, record_run
 from leporid.experiments.journal import claim
 from leporid.experiments.record import Meter, Results, RunRecord, record_key
 from leporid.experiments.tuning import tune
+from leporid.machine import versions
 from leporid.progress import ProgressLike, make_progress
 
 
@@ -71,7 +71,6 @@ class Cell(_Question):
 
     @property
     def spec_hash(self) -> str:
-        """A hash of the request."""
         return canonical_hash(self.request, 12)
 
     @property

@@ -126,7 +126,6 @@ class Journal:
                 self.events.append(event)
 
     def of(self, *kinds: str) -> list[Event]:
-        """The events of these kinds, in order."""
         return [event for event in self.events if event["event"] in kinds]
 
 

@@ -18,14 +18,13 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 
-from leporid._version import versions
 from leporid.artifacts import (
     MANIFEST,
     atomic_folder,
@@ -36,8 +35,9 @@ from leporid.artifacts import (
     write_manifest,
 )
 from leporid.config import Config, canonical_hash
-from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation import Comparison, MetricTable, compare_all
+from leporid.errors import ConfigError, DataError
+from leporid.evaluation import MetricTable
+from leporid.machine import versions
 from leporid.models import Recommender
 
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
@@ -45,8 +45,6 @@ _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
 _RECORD, _USERS = "record.json", ".users.parquet"
 _PARTS = ("record.users.parquet", "history.csv", f"model/{MANIFEST}", f"validated/{MANIFEST}")
 """What belongs to a record; a model's own manifest stands for its files."""
-_OF_LISTS = ("Coverage", "Popularity", "Gini")
-"""Metrics that hits alone do not give."""
 _SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 
 
@@ -265,57 +263,6 @@ def read_run(path: str | Path) -> Run:
     beside = file.with_suffix(_USERS)
     outcomes = MetricTable.load_hits(beside) if beside.is_file() else None
     return Run(str(path), RunRecord.read(file), outcomes)
-
-
-def compare_runs(runs: Sequence[Run], metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """One row per run: `{"run", "model", "init", "seed", "seen", metric: {"mean", "low", ...}}`.
-
-    A metric has its `mean`, a 95% interval over users from `low` to `high`, and the mean of tail
-    users (`tail`). Interval and `tail` are None where the run did not keep them.
-    """
-    rows = []
-    for run in runs:
-        record = run.record
-        row: dict[str, Any] = {"run": run.name}
-        row |= {key: getattr(record, key) for key in ("model", "init", "seed", "seen")}
-        for metric in metrics:
-            if metric not in record.metrics:
-                raise UnknownNameError(f"metric of {run.name}:", metric, record.metrics)
-            low, high = record.extra.get("confidence_95", {}).get(metric, (None, None))
-            if run.outcomes is not None and metric.partition("@")[0] not in _OF_LISTS:
-                _, low, high = run.outcomes.confidence(metric)
-            tail = record.tail_metrics.get(metric)
-            row[metric] = {"mean": record.metrics[metric], "low": low, "high": high, "tail": tail}
-        rows.append(row)
-    return rows
-
-
-def paired_tests(
-    runs: Sequence[Run], metrics: Sequence[str], *, against: str | None = None
-) -> list[Comparison]:
-    """`compare_all` of the runs by name: every pair, or each `against` one, Holm-adjusted.
-
-    Metrics that runs keep no values per user of (coverage, popularity, Gini) are left out.
-    """
-    tables: dict[str, MetricTable] = {}
-    first = runs[0]
-    for run in runs:
-        if run.name in tables:
-            raise ConfigError("the same run was given twice: nothing to compare")
-        if run.outcomes is None:
-            raise DataError(
-                f"{run.name} keeps no hits per user (record.users.parquet), so it cannot be "
-                f"compared with another run: train it again, or evaluate it with --export"
-            )
-        tables[run.name] = run.outcomes
-        digests = {r.record.extra.get("data_digest") for r in (first, run)} - {None}
-        if len(digests) > 1 or not tables[first.name].same_users(run.outcomes):
-            raise DataError(
-                f"{first.name} and {run.name} were not tested on the same users and items: "
-                f"train both on one file with the same --core"
-            )
-    testable = [metric for metric in metrics if metric.partition("@")[0] not in _OF_LISTS]
-    return compare_all(tables, testable, against=against)
 
 
 class Results:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid._deprecated import renamed_arguments
-from leporid.config import canonical_hash
+from leporid.config import Choice, Int, SearchSpace, active, canonical_hash, check_space
 from leporid.data import Part, Split, expect, inner_validation_split
 from leporid.errors import ConfigError, DataError, LeporidError, import_extra
 from leporid.evaluation import evaluate, parse_metric
@@ -17,7 +17,6 @@ from leporid.experiments.journal import Event, Journal
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import DEFAULT_RECIPE, Recommender, get, named_recipe, train
 from leporid.progress import ProgressLike, make_progress
-from leporid.space import Choice, Int, SearchSpace, active, check_space
 
 _STARTUP_TRIALS = 8
 """Trials drawn at random before the sampler (TPE) models the metric."""

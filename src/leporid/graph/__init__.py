@@ -10,8 +10,7 @@ kernels       The compiled loops
 knn           `knn_graph` and `stored_knn_graph`: top-K lists, made symmetric
 nearest_rows  Weighted sums over the neighbours that new rows have among the rows of a graph
 neighbours    `top_k_neighbours`: ranked lists of similar rows, and the search itself
-similarity    The similarities of sets, in the one form the search computes
-types         `BinaryCSR`, the rows as sets; `KnnGraph` and the protocols of graphs
+types         `BinaryCSR`, the rows as sets; `Similarity`; `KnnGraph` and the protocols of graphs
 """
 
 import lazy_loader

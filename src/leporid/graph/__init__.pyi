@@ -13,12 +13,13 @@ from .neighbours import Neighbours as Neighbours
 from .neighbours import directed_neighbours as directed_neighbours
 from .neighbours import top_k_neighbours as top_k_neighbours
 from .neighbours import usable_k as usable_k
-from .similarity import SIMILARITIES as SIMILARITIES
-from .similarity import Similarity as Similarity
+from .types import SIMILARITIES as SIMILARITIES
 from .types import BinaryCSR as BinaryCSR
 from .types import Graph as Graph
 from .types import KnnGraph as KnnGraph
 from .types import Side as Side
+from .types import Similarity as Similarity
 from .types import binary_csr as binary_csr
+from .types import canonical as canonical
 from .types import checked_csr as checked_csr
 from .types import row_sums as row_sums

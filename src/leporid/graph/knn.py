@@ -15,11 +15,9 @@ from leporid.errors import GraphError, MissingExtraError
 from leporid.graph.kernels.layout import NeighbourLists
 from leporid.graph.kernels.symmetrise import add_lacking, merge_rows, row_limits
 from leporid.graph.neighbours import directed_neighbours, usable_k
-from leporid.graph.similarity import Similarity
-from leporid.graph.types import BinaryCSR, KnnGraph, Side, binary_csr
-from leporid.memory import format_bytes
+from leporid.graph.types import BinaryCSR, KnnGraph, Side, Similarity, binary_csr
+from leporid.machine import format_bytes, on_each_share, resolve_threads
 from leporid.progress import NullProgress, ProgressLike, make_progress
-from leporid.threads import on_each_share, resolve_threads
 
 SYMMETRIC = ("jaccard", "cosine")
 """Similarities with sim(i, j) = sim(j, i) to the bit."""

@@ -16,7 +16,7 @@ from leporid.errors import GraphError
 from leporid.graph.kernels.search import kth_largest
 from leporid.graph.types import BinaryCSR, binary_csr
 from leporid.kernel import kernel
-from leporid.threads import on_each_share, resolve_threads
+from leporid.machine import on_each_share, resolve_threads
 
 BLOCK_ROWS = 1024
 """New rows in a block of sums."""

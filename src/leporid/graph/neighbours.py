@@ -11,10 +11,9 @@ from leporid.errors import GraphError
 from leporid.graph.kernels import layout
 from leporid.graph.kernels.layout import NeighbourLists
 from leporid.graph.kernels.search import search_rows
-from leporid.graph.similarity import Similarity
-from leporid.graph.types import BinaryCSR, binary_csr
+from leporid.graph.types import BinaryCSR, Similarity, binary_csr
+from leporid.machine import on_each_thread, resolve_threads
 from leporid.progress import ProgressLike, make_progress
-from leporid.threads import on_each_thread, resolve_threads
 
 BATCHES = 40
 """Calls into the kernel; progress is shown, and an interrupt seen, between them."""
@@ -69,7 +68,7 @@ def top_k_neighbours(
     own : int[n], with `against`: the fitted row that each row of X is itself (-1: none), which is
         no neighbour of it.
     similarity : "jaccard", "cosine", "asymmetric_cosine", "tversky" or "dice";
-        `leporid.graph.similarity` has the formulas.
+        `leporid.graph.types` has the formulas.
     shrink : added to the denominator.
     threads : None for all cores this process may use.
     progress : True for a bar, or an object of your own (`leporid.progress`).

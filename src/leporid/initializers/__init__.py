@@ -1,12 +1,11 @@
 """Initialisers: training interactions in, one vector for each user and item out.
 
-adaptive     Row lengths, and the choice of `alpha` and `lengths` by a probe
 base         `Initializer` and its settings, `InitialEmbeddings`, `initial_embeddings` and the cache
 bpr          `bpr`: matrix factorisation trained to rank a user's items above the others
 catalogue    The names of the initialisers, resolved on first use
 content      `content` and `leporid_content`: item vectors from a table about the items
 graph_bert   `graph_bert`: attention over a node's intimate nodes, found by PageRank
-leporid      `le` and `leporid`: Laplacian eigenmaps, without and with popularity regularisation
+leporid      `le` and `leporid`: Laplacian eigenmaps, row lengths, and their choice by a probe
 netmf        `netmf`: DeepWalk as matrix factorisation, on the user and the item kNN graphs
 node2vec     `node2vec`: random walks on the bipartite user-item graph, then skip-gram
 out_of_core  `embed_stored`: `le` and `leporid` for a log that does not fit into memory

@@ -1,13 +1,15 @@
+from .base import Embedding as Embedding
 from .base import InitialEmbeddings as InitialEmbeddings
 from .base import Initializer as Initializer
 from .base import InitializerConfig as InitializerConfig
 from .base import cached_fit as cached_fit
 from .base import initial_embeddings as initial_embeddings
+from .base import standardize as standardize
+from .base import standardizes as standardizes
 from .catalogue import available as available
 from .catalogue import describe as describe
 from .catalogue import get as get
 from .catalogue import register as register
-from .catalogue import standardizes as standardizes
 from .content import content_edges as content_edges
 from .content import nearest_by_content as nearest_by_content
 from .content import principal_components as principal_components

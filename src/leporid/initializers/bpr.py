@@ -31,8 +31,6 @@ _TRIES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class BPRConfig(InitializerConfig):
-    """Settings of `BPR`."""
-
     regularization: float = setting(0.1, at_least=0)
     """Weight of the squared norms of the three rows of a triple (paper: 0.1)."""
     step: float = setting(0.25, above=0)
@@ -41,7 +39,6 @@ class BPRConfig(InitializerConfig):
     """Passes; each draws as many triples as there are interactions."""
 
     def validate(self) -> None:
-        """Refuse steps that cannot converge."""
         if not self.step * self.regularization < 1:
             raise ConfigError(f"step * regularization must be below 1, not with step={self.step}")
 

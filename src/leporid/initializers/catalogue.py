@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leporid.registry import Registry
+from leporid.config import Registry
 
 _registry: Registry[Any] = Registry(
     "initialiser",
@@ -30,8 +30,3 @@ def describe(name: str) -> dict[str, Any]:
     cls, about = get(name), _registry.describe(name)
     settings = cls.config_class.describe()
     return {**about, "standardized": cls.standardize_by_default, "settings": settings}
-
-
-def standardizes(method: str | None, otherwise: bool) -> bool:
-    """Whether models z-score the vectors of `method`; `otherwise` for those of unknown origin."""
-    return get(method).standardize_by_default if method in available() else otherwise

@@ -32,11 +32,11 @@ from leporid.config import setting
 from leporid.data import IdMap, Interactions, ItemFeatures, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
-from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.leporid import SpectralConfig, SpectralInitializer, item_means
 from leporid.initializers.svd import largest_triplets, padded
 from leporid.progress import ProgressLike
-from leporid.spectral import Embedding, Leporid, column_signs
+from leporid.spectral import Leporid, column_signs
 
 _DENSE = 5_000_000
 """Entries up to which the dense decomposition is taken."""
@@ -46,8 +46,6 @@ _BLOCK = 16_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class ContentConfig(InitializerConfig):
-    """Settings of `Content`."""
-
     items: str = ""
     """The file about the items: a table by item id, or vectors of your own by id."""
     columns: tuple[str, ...] = ()
@@ -57,7 +55,6 @@ class ContentConfig(InitializerConfig):
     """Give every direction the same spread; False keeps the singular values."""
 
     def validate(self) -> None:
-        """Refuse settings without a file."""
         _check_item_file("content", self.items)
 
 

@@ -32,14 +32,12 @@ from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.node2vec import bipartite_adjacency
 from leporid.kernel import kernel
+from leporid.machine import kept_torch_threads
 from leporid.progress import ProgressLike
-from leporid.threads import kept_torch_threads
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphBertConfig(InitializerConfig):
-    """Settings of `GraphBert`."""
-
     k: int = setting(7, at_least=1)
     """Intimate nodes of a subgraph."""
     alpha: float = setting(0.15, above=0, below=1)
@@ -63,7 +61,6 @@ class GraphBertConfig(InitializerConfig):
     """Where the transformer is trained."""
 
     def validate(self) -> None:
-        """Refuse heads of unequal size."""
         if self.dim % self.heads:
             raise ConfigError(f"heads must divide dim={self.dim}, not {self.heads}")
 

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from leporid.config import setting
 from leporid.data import Interactions
 from leporid.graph import KnnGraph, knn_graph
-from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.svd import padded
+from leporid.machine import on_each_share, resolve_threads
 from leporid.progress import ProgressLike
-from leporid.spectral import Embedding, column_signs, laplacian_eigenpairs
-from leporid.threads import on_each_share, resolve_threads
+from leporid.spectral import column_signs, laplacian_eigenpairs
 
 DENSE_LIMIT = 4096
 """Nodes up to which a dense n x n float64 matrix (134 MB) is formed."""
@@ -35,8 +35,6 @@ _TOLERANCE = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class NetMFConfig(InitializerConfig):
-    """Settings of `NetMF`."""
-
     k: int = setting(1000, at_least=1)
     """Neighbours of a node in the kNN graph."""
     window: int = setting(10, at_least=1)

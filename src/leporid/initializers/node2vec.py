@@ -34,8 +34,6 @@ _REACH, _CELLS = 8.0, 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Node2VecConfig(InitializerConfig):
-    """Settings of `Node2Vec`."""
-
     walks: int = setting(10, at_least=1)
     """Walks from every node (paper: 10)."""
     length: int = setting(80, at_least=2)

@@ -17,11 +17,10 @@ from leporid import spectral
 from leporid.data import StoredInteractions, store_interactions, transpose
 from leporid.errors import ConfigError, DataError
 from leporid.graph import BLOCK, BinaryCSR, Side, binary_csr, search_bytes, stored_knn_graph
-from leporid.initializers.base import InitialEmbeddings, Initializer
+from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer
 from leporid.initializers.leporid import SpectralInitializer, side_embedding
-from leporid.memory import format_bytes, memory_left, parse_memory
+from leporid.machine import format_bytes, memory_left, parse_memory, resolve_threads
 from leporid.progress import ProgressLike, make_progress
-from leporid.threads import resolve_threads
 
 
 def embed_stored(
@@ -57,7 +56,7 @@ def embed_stored(
         provenance = {**initializer.provenance(_digest(stored)), "memory": limit}
         common: dict[str, Any] = {"threads": workers, "progress": reporter}
 
-        def embed(rows: BinaryCSR, side: Side, landmarks: spectral.Landmarks) -> spectral.Embedding:
+        def embed(rows: BinaryCSR, side: Side, landmarks: spectral.Landmarks) -> Embedding:
             fitted = initializer.estimator(landmarks).set_params(device="cpu", threads=workers)
             if rows.n < 2:
                 raise DataError(f"{rows.n} of the {side} is too few: a graph needs at least 2 rows")

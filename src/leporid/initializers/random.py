@@ -13,8 +13,6 @@ from leporid.progress import ProgressLike
 
 @dataclass(frozen=True, kw_only=True)
 class RandomConfig(InitializerConfig):
-    """Settings of `Random`."""
-
     deviation: float = setting(0.01, at_least=0)
     """Standard deviation of every entry."""
 

@@ -16,20 +16,11 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leporid.artifacts import (
-    atomic_folder,
-    atomic_path,
-    check_manifest,
-    read_object,
-    recovered,
-    write_json,
-    write_manifest,
-)
+import leporid.artifacts as artifacts
 from leporid.data import VECTOR_READERS, IdMap, Split, write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.models import find_model, read_trained
-from leporid.spectral import Embedding
 
 SAFETENSORS = "embeddings.safetensors"
 PROVENANCE = "provenance.json"
@@ -111,7 +102,7 @@ def write_benchmark(split: Split, folder: str | Path, name: str | None = None) -
         write_log(getattr(split, part), folder / f"{name}.{part}.inter")
         for part in ("train", "valid", "test")
     ]
-    with atomic_path(folder / "benchmark.yaml") as temporary:
+    with artifacts.atomic_path(folder / "benchmark.yaml") as temporary:
         temporary.write_text(BENCHMARK_LINES, encoding="utf-8")
     return [*files, folder / "benchmark.yaml"]
 
@@ -153,7 +144,7 @@ def write_embeddings(
         if format != "safetensors":
             raise DataError(f"{path} names a safetensors file but the format is {format!r}")
         return [embeddings.save(path)]
-    with atomic_folder(path) as folder:
+    with artifacts.atomic_folder(path) as folder:
         if format == "safetensors":
             embeddings.save(folder / SAFETENSORS)
         else:
@@ -169,16 +160,16 @@ def write_embeddings(
                     "eigenvalues": None if values is None else values.tolist(),
                     "ids": "none" if ids is None else "integer" if ids.is_integer else "string",
                 }
-            write_json(folder / PROVENANCE, notes)
+            artifacts.write_json(folder / PROVENANCE, notes)
             names = sorted(file.name for file in folder.iterdir())
-            write_manifest(folder, "embeddings", *names, beside=path)
+            artifacts.write_manifest(folder, "embeddings", *names, beside=path)
         files = sorted(file.name for file in folder.iterdir())
     return [path / file for file in files]
 
 
 def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbeddings:
     """Read what `write_embeddings` wrote; the format is recognised by the files' names."""
-    path = recovered(path)
+    path = artifacts.recovered(path)
     if format is not None and format not in _FILES:
         raise UnknownNameError("format", format, _FILES)
     if path.is_file():
@@ -193,7 +184,7 @@ def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbed
         format = held[0]
     if format == "safetensors":
         return InitialEmbeddings.load(path / SAFETENSORS)
-    notes = read_object(path / PROVENANCE) if (path / PROVENANCE).is_file() else {}
+    notes = artifacts.read_object(path / PROVENANCE) if (path / PROVENANCE).is_file() else {}
     if notes.get("format", _SEALED) != _SEALED:
         raise DataError(
             f"{path / PROVENANCE} has the format {notes['format']!r}, this release reads {_SEALED}"
@@ -202,7 +193,7 @@ def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbed
         raise DataError(f"{path / PROVENANCE} must hold an object for 'users' and for 'items'")
     # Files of other programs have neither notes nor a manifest.
     names = [file.name for side in ("users", "items") for file in path.glob(_file(format, side))]
-    check_manifest(path, "embeddings", *names, required="format" in notes)
+    artifacts.check_manifest(path, "embeddings", *names, required="format" in notes)
     users, items = (_read_side(path, format, side, notes) for side in ("users", "items"))
     return InitialEmbeddings(users[0], items[0], users[1], items[1])
 

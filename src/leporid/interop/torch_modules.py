@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError, import_extra
-from leporid.initializers import InitialEmbeddings, standardizes
+from leporid.initializers import Embedding, InitialEmbeddings, standardize, standardizes
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
-from leporid.spectral import Embedding, standardize
 
 if TYPE_CHECKING:
     import torch

@@ -47,7 +47,6 @@ class ModelVectors:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The vectors in an export's parquet files."""
         read = VECTOR_READERS["parquet"]
         (user_ids, users), (item_ids, items) = (
             read(folder / f"{side}.parquet") for side in ("users", "items")
@@ -64,7 +63,6 @@ class ModelVectors:
 
     @property
     def width(self) -> int:
-        """Entries of a vector."""
         return int(self.items.shape[1])
 
     def top_k(self, queries: NDArray[np.float32], hidden: Sequences, n: int) -> Positions:

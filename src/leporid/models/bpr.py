@@ -14,12 +14,11 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
-from leporid.config import setting
+from leporid.config import Choice, Float, SearchSpace, setting
 from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.layers import table_bpr_loss
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.tables import BuildContext
-from leporid.space import Choice, Float, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
 
 

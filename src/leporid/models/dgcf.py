@@ -24,12 +24,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import setting
+from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.errors import ConfigError
 from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.graph import EdgeProducts, GraphConfig, GraphRecommender
 from leporid.models.shared.tables import BuildContext
-from leporid.space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

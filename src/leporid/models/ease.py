@@ -7,16 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from leporid.config import setting
+from leporid.config import Float, SearchSpace, setting
 from leporid.data import Split
 from leporid.errors import DataError, warn
+from leporid.graph import canonical
 from leporid.kernel import kernel
-from leporid.memory import format_bytes, free_memory
-from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
+from leporid.machine import format_bytes, free_memory
+from leporid.models.shared.profiles import (
+    WINDOW_SPACE,
+    ItemWeights,
+    ProfileConfig,
+    csr_parts,
+    rows_times,
+    top_k_products,
+    unit_size,
+)
 from leporid.models.shared.saved import FittedArray
-from leporid.models.shared.sparse import canonical, csr_parts, rows_times, top_k_products, unit_size
 from leporid.progress import ProgressLike
-from leporid.space import Float, SearchSpace
 
 _TOLERANCE = 1e-3
 """The largest relative residual of the inverse in float32; above it, float64 is taken."""

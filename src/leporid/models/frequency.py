@@ -6,12 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from leporid.config import Config, setting
+from leporid.config import Config, Float, SearchSpace, setting
 from leporid.data import Sequences
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.sparse import decayed_counts
 from leporid.models.toppop import TopPop
-from leporid.space import Float, SearchSpace
 
 _TIE = 1e-6
 """What popularity can add to a weight: it decides between equals."""
@@ -45,7 +43,7 @@ class Frequency(TopPop):
         return self._score(Sequences.from_rows(histories))
 
     def _score(self, histories: Sequences) -> Scores:
-        rows = decayed_counts(histories, self.known.n_items, self.config.half_life)
+        rows = histories.decayed_counts(self.known.n_items, self.config.half_life)
         share = self.popularity / (1 + self.popularity.max())
         scores = np.repeat((share - 1)[None, :], len(histories), axis=0)
         user = np.repeat(np.arange(len(histories)), np.diff(rows.indptr))

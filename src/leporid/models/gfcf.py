@@ -16,15 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Float, Int, SearchSpace, setting
 from leporid.data import Interactions, Split
+from leporid.graph import canonical
 from leporid.initializers import truncated_svd
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
+from leporid.models.shared.profiles import (
+    WINDOW_SPACE,
+    ProfileConfig,
+    ProfileRecommender,
+    item_counts,
+    normalised,
+    rows_times,
+)
 from leporid.models.shared.saved import FittedArray
-from leporid.models.shared.sparse import canonical, item_counts, normalised, rows_times
 from leporid.progress import ProgressLike
-from leporid.space import Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,16 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Float, Int, SearchSpace, setting
 from leporid.data import Sequences, Split
+from leporid.graph import canonical
 from leporid.kernel import INNER, kernel
+from leporid.machine import on_each_thread, one_thread_pool
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
+from leporid.models.shared.profiles import (
+    WINDOW_SPACE,
+    ProfileConfig,
+    ProfileRecommender,
+    csr_parts,
+    unit_size,
+)
 from leporid.models.shared.saved import FittedArray
-from leporid.models.shared.sparse import canonical, csr_parts, unit_size
 from leporid.progress import ProgressLike
-from leporid.space import Float, Int, SearchSpace
-from leporid.threads import on_each_thread, one_thread_pool
 
 _STEPS = 2
 """Conjugate gradient steps from the factors of the sweep before."""

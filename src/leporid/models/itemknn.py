@@ -9,16 +9,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.data import Interactions, Split, item_features
 from leporid.errors import ConfigError
-from leporid.graph import top_k_neighbours
+from leporid.graph import canonical, top_k_neighbours
 from leporid.initializers import nearest_by_content
 from leporid.models.shared.lists import Indices
-from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
-from leporid.models.shared.sparse import canonical, top_k_products
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig, top_k_products
 from leporid.progress import ProgressLike
-from leporid.space import Choice, Float, Int, SearchSpace
 
 _COSINES = ("cosine", "asymmetric_cosine")
 _COUNTS_SHRINK = 1e9
@@ -68,8 +66,6 @@ NEIGHBOUR_SPACE: SearchSpace = {
 
 @dataclass(frozen=True, kw_only=True)
 class ItemKNNConfig(KNNConfig):
-    """Settings of `ItemKNN`."""
-
     item_table: str = ""
     """An item table: the K nearest items by content (cosine of their features) count too."""
     content: float = setting(0.5, at_least=0, at_most=1)

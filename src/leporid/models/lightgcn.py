@@ -16,11 +16,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from leporid.config import setting
+from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.shared.tables import BuildContext
-from leporid.space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,12 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import setting
+from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.errors import ConfigError
 from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.tables import BuildContext
-from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
 
 _PAIRS = 2**18

@@ -20,11 +20,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import setting
+from leporid.config import Choice, Float, SearchSpace, setting
 from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.shared.tables import BuildContext
-from leporid.space import Choice, Float, SearchSpace
 
 _SLOPE = 0.2
 """Negative slope of LeakyReLU."""

@@ -6,12 +6,18 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.data import Split
-from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
-from leporid.models.shared.sparse import canonical, item_counts, top_k_of_columns, top_k_products
+from leporid.graph import canonical
+from leporid.models.shared.profiles import (
+    WINDOW_SPACE,
+    ItemWeights,
+    ProfileConfig,
+    item_counts,
+    top_k_of_columns,
+    top_k_products,
+)
 from leporid.progress import ProgressLike
-from leporid.space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

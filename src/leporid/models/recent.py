@@ -5,12 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from leporid.config import Config, setting
+from leporid.config import Config, Float, SearchSpace, setting
 from leporid.data import Split
 from leporid.errors import warn
 from leporid.models.toppop import TopPop
 from leporid.progress import ProgressLike
-from leporid.space import Float, SearchSpace
 
 _LAST_SHARE = 0.1
 """Interactions that are the newest where the unit of the times is not known."""

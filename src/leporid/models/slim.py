@@ -13,15 +13,13 @@ import numpy as np
 from numba import prange
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Float, Int, SearchSpace, setting
 from leporid.data import Split
-from leporid.graph import Neighbours
+from leporid.graph import Neighbours, canonical
 from leporid.kernel import kernel
-from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
-from leporid.models.shared.sparse import canonical, csr_parts
+from leporid.machine import one_thread_pool
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig, csr_parts
 from leporid.progress import NullProgress, ProgressLike
-from leporid.space import Float, Int, SearchSpace
-from leporid.threads import one_thread_pool
 
 _ITEMS_PER_STEP = 256
 """Columns solved between two steps of the progress bar."""

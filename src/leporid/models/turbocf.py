@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import Choice, Float, SearchSpace, setting
 from leporid.data import Split
 from leporid.errors import DataError
-from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
+from leporid.graph import canonical
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig, normalised
 from leporid.models.shared.saved import FittedArray
-from leporid.models.shared.sparse import canonical, normalised
 from leporid.progress import ProgressLike
-from leporid.space import Choice, Float, SearchSpace
 
 FILTERS = {"linear": (1.0,), "second_order": (2.0, -1.0), "third_order": (0.71, 0.1, -0.01)}
 """The coefficients of P, P^2, P^3 in H."""

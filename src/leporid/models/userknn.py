@@ -5,13 +5,12 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
+from leporid.config import SearchSpace
 from leporid.data import Interactions, Split
 from leporid.models.itemknn import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights, weigh
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.profiles import ProfileRecommender
-from leporid.models.shared.sparse import rows_times
+from leporid.models.shared.profiles import ProfileRecommender, rows_times
 from leporid.progress import ProgressLike
-from leporid.space import SearchSpace
 
 
 class UserKNN(ProfileRecommender):

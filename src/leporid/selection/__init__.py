@@ -10,8 +10,7 @@ choice             `choose`, its answer, and the one that a folder holds already
 decision           What is fitted at the end: the best candidate, or a blend above it
 evaluator          `TrialEvaluator`: fits a candidate and evaluates it on the inner split
 events             The events of a search in its journal, and a progress line for each
-finalise           From the search to a deployed model: decide, test once, fit on everything
-learning_curve     What half of the users gave, and what twice as many might give
+finalise           From the search to a deployed model: decide, test once, fit; learning curve
 priors             Families of models, and which did well on logs like this one
 report             The HTML page: charts, tables, examples
 runtime_estimates  Seconds of fits, from small shares of the log and from earlier trials

@@ -52,7 +52,6 @@ class Timer:
 
     @property
     def elapsed(self) -> float:
-        """Seconds used so far."""
         return self.clock() - self._begin
 
     @property
@@ -80,10 +79,8 @@ class Guard(NullProgress):
         self.advance(0)
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
-        """Stop after the deadline."""
         if self.is_over():
             raise OutOfTimeError("stopped at its deadline")
 
     def is_over(self) -> bool:
-        """Whether the deadline has passed."""
         return self._timer.elapsed >= self.until

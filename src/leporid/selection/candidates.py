@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid import models
-from leporid.config import Config, canonical_hash
+from leporid.config import Choice, Config, Int, SearchSpace, active, canonical_hash
 from leporid.data import Split, inner_validation_split
 from leporid.errors import MissingExtraError
 from leporid.evaluation import combine, parse_metric
 from leporid.selection.priors import NETWORKS, expected_shares, statistics
-from leporid.space import Choice, Int, SearchSpace, active
 
 INITS, CONTENT_INITS = ("random", "svd", "leporid"), ("content", "leporid_content")
 NETWORK_RECIPE = "general"
@@ -61,7 +60,6 @@ class Problem:
 
     @property
     def inits(self) -> tuple[str, ...]:
-        """The initialisations that are searched."""
         return INITS if self.items is None else (*INITS, *CONTENT_INITS)
 
     def network_settings(self, model: str, users: int) -> dict[str, Any]:
@@ -232,7 +230,6 @@ class Result:
 
     @cached_property
     def value(self) -> float:
-        """The metric."""
         return float(combine(list(self.columns.mean(axis=0))))
 
     @property

@@ -36,7 +36,6 @@ class Decision:
 
     @property
     def label(self) -> str:
-        """For users."""
         names = ", ".join(member.label for member in self.members)
         return f"blend of {names}" if len(self.members) > 1 else names
 

@@ -46,7 +46,6 @@ class TrialEvaluator:
         self.estimates = RuntimeEstimates(self.problem, self.timer)
 
     def evaluate(self, candidate: Candidate, until: float) -> Result:
-        """Fit and evaluate one candidate."""
         can_stop = candidate.is_network or math.isinf(until)
         if not can_stop and self.estimates.is_doubtful(candidate, until):
             return self._evaluate_in_subprocess(candidate, until)

@@ -1,12 +1,11 @@
 """The events of a search in its journal, the time that they account for, and a line for each."""
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from leporid.experiments import Event, Journal
+from leporid.progress import say
 from leporid.selection.budget import Timer, format_duration
 from leporid.selection.candidates import Candidate
 
@@ -45,19 +44,18 @@ def last_decision(journal: Journal) -> Event | None:
 
 def progress_lines(progress: bool | None, timer: Timer, metric: str) -> Callable[[Event], None]:
     """What prints one line per trial and fit on stderr, if `progress` asks for it."""
-    silent = not progress or os.environ.get("LEPORID_PROGRESS", "").lower() == "off"
 
-    def say(event: Event) -> None:
+    def tell(event: Event) -> None:
         label = event.get("label") or event.get("model")
         if "candidate" in event:
             label = Candidate.from_dict(event["candidate"]).label
-        if label is None or silent:
+        if label is None or not progress:
             return
         facts = [] if event["event"] == "evaluated" else [event["event"]]
         facts += [f"{metric} {event['value']:.4f}"] if "value" in event else []
         facts += [f"{event['seconds']:.1f} s"] if "seconds" in event else []
         facts += [event["why"]] if "why" in event else []
         left = format_duration(max(timer.left, 0.0))
-        print(f"[{left} left] {label}: {', '.join(facts)}", file=sys.stderr, flush=True)
+        say(f"[{left} left] {label}: {', '.join(facts)}")
 
-    return say
+    return tell

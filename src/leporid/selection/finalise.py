@@ -9,9 +9,12 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from leporid import models
 from leporid.artifacts import atomic_folder, write_json
@@ -21,11 +24,10 @@ from leporid.evaluation import MetricTable, evaluate
 from leporid.experiments import CUTOFFS, FittedRun, Meter, record_run, write_final, write_run
 from leporid.models import Blend, Recommender, continued, everything
 from leporid.selection.budget import Guard, OutOfTimeError
-from leporid.selection.candidates import Candidate, by_value, with_validation
+from leporid.selection.candidates import Candidate, Result, by_value, with_validation
 from leporid.selection.decision import Decision, decide
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import last_decision
-from leporid.selection.learning_curve import learning_curve
 from leporid.selection.report import write_page
 from leporid.selection.runtime_estimates import CONTINUED_SHARE_OF_STEPS, SAFETY_FACTOR
 from leporid.selection.search import Search
@@ -34,6 +36,7 @@ from leporid.training import StopWhen
 
 MIN_FINAL_FIT_SHARE = 0.05
 TRAINING_SHARE_BEFORE_TEST, TRAINING_SHARE_AFTER_TEST = 0.4, 0.6
+MAX_CURVE_SHARE = 1 / 4
 
 
 @dataclass
@@ -227,8 +230,35 @@ def test_winner(
     return record_run(model, problem.known, meter, **spec)
 
 
+def learning_curve(search: Search) -> dict[str, Any]:
+    """The metric of the best quick classical candidate, fitted on half of the users and on all.
+
+    Both for the users of that half, on the inner validation split. Empty without the time for it.
+    """
+    limit = MAX_CURVE_SHARE * search.timer.left
+    ranked = [
+        r for r in sorted(search.results.values(), key=by_value) if not r.candidate.is_network
+    ]
+    best = next((r for r in ranked if search.estimates.cost(r.candidate) < limit), None)
+    inner = search.problem.inner
+    is_drawn = np.random.default_rng(search.problem.seed).permutation(inner.n_users) % 2 == 0
+    train, valid, test = (
+        part.select(is_drawn[part.user]) for part in (inner.train, inner.valid, inner.test)
+    )
+    if best is None or not len(train) or not len(test):
+        return {}
+    half = replace(search.problem, inner=replace(inner, train=train, valid=valid, test=test))
+    aside = TrialEvaluator(half, search.timer, search.evaluator.folder / "half")
+    with suppress(LeporidError, MemoryError):  # the answer must not be lost
+        of_half = aside.evaluate(best.candidate, math.inf).value
+        rows = best.columns[is_drawn[np.unique(inner.test.user)]]
+        of_all = Result(best.candidate, rows, {}, 0.0).value
+        values = {"half": of_half, "all": of_all, "twice": max(2 * of_all - of_half, of_all)}
+        return {"candidate": best.candidate.label, **values}
+    return {}
+
+
 def test_others(session: Session, final: Decision) -> dict[str, MetricTable]:
-    """The baselines on test."""
     search, found = session.search, {}
     for label in (name for name in search.problem.baselines if name != final.label):
         guard = Guard(search.timer, search.timer.budget)

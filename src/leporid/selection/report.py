@@ -14,7 +14,6 @@ from leporid.selection.summary import best_rows
 
 
 def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Recommender) -> None:
-    """Write the page."""
     details = parts["details"]
     metric = details["metric"]
     tested = [{name: row[name] for name in ("model", metric)} for row in parts["tested"]]

@@ -77,7 +77,6 @@ class RuntimeEstimates:
         return worst > left or WORST_OVERRUN * worst > self.timer.left
 
     def update(self, candidate: Candidate, facts: dict[str, Any]) -> None:
-        """Learn from a trial."""
         if candidate.is_network:
             # With its validations: better than the few steps it was planned with.
             self.speeds[candidate.model] = facts["fit_seconds"] / max(facts["steps"], 1)

@@ -43,7 +43,6 @@ class Search:
 
     @property
     def leader(self) -> Result | None:
-        """The best result."""
         return min(self.results.values(), key=by_value, default=None)
 
     def best_of_each(self) -> dict[str, Result]:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from leporid.errors import LeporidError
-from leporid.threads import work_alone
+from leporid.machine import work_alone
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")

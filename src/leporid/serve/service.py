@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from leporid.data import Sequences
 from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.evaluation import BoundRules, masked_top_k
+from leporid.machine import torch_threads
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.ab_test import ABTest
@@ -23,7 +24,6 @@ from leporid.serve.loaded_run import LoadedRun, load_run, to_json
 from leporid.serve.middleware import Metrics
 from leporid.serve.rules import bind_rules
 from leporid.serve.store import Event, EventStore, Impression
-from leporid.threads import torch_threads
 
 _LARGE, _PAUSE_SECONDS = 2000, 0.01
 """A request that costs more waits a moment first: its client may have hung up at once."""

@@ -3,13 +3,11 @@
 Any `leporid.graph.Graph` will do, in this process or elsewhere.
 
 eigenpairs  `laplacian_eigenpairs`: checks, the choice of a solver, LAPACK, warnings
-embedding   `Embedding`, one vector per row with its provenance; signs of vectors
-estimators  `Leporid` and `LaplacianEigenmaps`, with scikit-learn's interface
+estimators  `Leporid` and `LaplacianEigenmaps`, with scikit-learn's interface, and their folders
 extension   landmarks and out-of-sample extension, of eigenvectors and of a trained table
 gpu         Lanczos on a torch device
 lanczos     block Lanczos with thick restart, its dense algebra, the float64 check
 laplacian   degrees, popularity regularisation, the operator and its product with a block
-saved       the folder of a fitted estimator
 """
 
 import lazy_loader
@@ -17,4 +15,10 @@ import lazy_loader
 from leporid._deprecated import deprecated_names
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-deprecated_names(__name__, {"TablePlacement": "leporid.spectral.TableExtension"})
+deprecated_names(
+    __name__,
+    {
+        "TablePlacement": "leporid.spectral.TableExtension",
+        **{name: f"leporid.initializers.{name}" for name in ("Embedding", "standardize")},
+    },
+)

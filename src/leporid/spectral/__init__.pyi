@@ -1,7 +1,5 @@
+from .eigenpairs import column_signs as column_signs
 from .eigenpairs import laplacian_eigenpairs as laplacian_eigenpairs
-from .embedding import Embedding as Embedding
-from .embedding import column_signs as column_signs
-from .embedding import standardize as standardize
 from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
 from .estimators import Leporid as Leporid
 from .extension import Landmarks as Landmarks

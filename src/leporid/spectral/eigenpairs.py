@@ -4,17 +4,17 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
 
 from leporid.errors import ConfigError, GraphError, warn
 from leporid.graph import BLOCK, Graph, KnnGraph, checked_csr, uses_gpu
+from leporid.machine import one_thread_pool
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import lanczos
-from leporid.spectral.embedding import column_signs
 from leporid.spectral.lanczos import Eigenpairs, Problem
 from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
-from leporid.threads import one_thread_pool
 
 Solver = Literal["auto", "lanczos", "dense"]
 Device = Literal["auto", "cpu", "cuda"]
@@ -148,3 +148,9 @@ def as_graph(graph: Any) -> Graph:
     indptr, indices = csr.indptr.astype(np.int64), csr.indices.astype(np.int32)
     k = int(np.diff(indptr).max(initial=0))
     return KnnGraph(indptr, indices, csr.data, side="rows", k=k, similarity="precomputed")
+
+
+def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+    """+1 or -1 per column, by which the entry of largest magnitude becomes positive."""
+    peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return np.where(peak < 0, -1, 1).astype(vectors.dtype)

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+import leporid.artifacts as artifacts
 from leporid.config import checked
 from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
@@ -16,12 +17,15 @@ from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import extension
 from leporid.spectral.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs
 from leporid.spectral.extension import Extension, Landmarks
-from leporid.spectral.saved import read_fitted, write_fitted
 
 SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "seed", "device", "threads"]
 _FITTED = ("embedding", "eigenvalues", "residuals", "degrees", "landmarks")
 ARRAYS = {**{name: f"{name}_" for name in _FITTED}, "thresholds": "_thresholds"}
 """Names in the file of a fitted estimator, and their attributes."""
+
+
+_FILE, _ABOUT = "spectral.safetensors", "spectral.json"
+_FORMAT = 2
 
 
 @dataclass(eq=False)
@@ -215,18 +219,23 @@ class Leporid:
         attributes = {name: getattr(self, attribute) for name, attribute in ARRAYS.items()}
         arrays |= {name: array for name, array in attributes.items() if array is not None}
         about: dict[str, Any] = {
+            "format": _FORMAT,
             "estimator": self._name,
             "parameters": self.get_params(),
             "n_features": self.n_features_in_,
             "n_iter": self.n_iter_,
             "k_used": self._k,
         }
-        return write_fitted(path, about, arrays)
+        with artifacts.atomic_folder(path) as folder:
+            artifacts.write_arrays(folder / _FILE, arrays)
+            artifacts.write_json(folder / _ABOUT, about)
+            artifacts.write_manifest(folder, "estimator", _ABOUT, _FILE)
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
-        about, arrays = read_fitted(path)
+        about, arrays = _read(path)
         if about.get("estimator") != cls.__name__:
             raise DataError(f"{path} holds a {about.get('estimator')}, not a {cls.__name__}")
         parameters = {**about["parameters"]}
@@ -296,3 +305,51 @@ class LaplacianEigenmaps(Leporid):
     """
 
     alpha: float = field(default=0.0, init=False, repr=False)
+
+
+def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The two files of a fitted estimator; a damaged folder is a `DataError`."""
+    path = artifacts.recovered(path)
+    about = artifacts.read_object(path / _ABOUT)
+    if (stored := about.get("format")) != _FORMAT:
+        raise DataError(
+            f"{path} has the format {stored!r}, this release reads {_FORMAT}: fit it again"
+        )
+    artifacts.check_manifest(path, "estimator", _ABOUT, _FILE)
+    arrays, _ = artifacts.read_arrays(path / _FILE)
+    try:
+        _check(about, arrays)
+    except DataError as error:
+        raise DataError(f"{path} cannot be used: {error}; fit it again") from None
+    return about, arrays
+
+
+def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    for name in ("n_features", "n_iter", "k_used"):
+        if not isinstance(value := about.get(name), int) or not 0 <= value < 2**31:
+            raise DataError(f"{_ABOUT} does not say its {name}")
+    if not isinstance(about.get("parameters"), dict):
+        raise DataError(f"{_ABOUT} does not say its parameters")
+    vectors = arrays.get("embedding")
+    if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
+        raise DataError("it has no float32 matrix named 'embedding'")
+    n, dim = vectors.shape
+    landmarks = arrays.get("landmarks", np.arange(n))
+    inside = landmarks.ndim == 1 and landmarks.dtype == np.int64
+    if not inside or (np.diff(landmarks, prepend=-1, append=n) <= 0).any():
+        raise DataError("its landmarks are not rows of the embedding")
+    fitted, nothing = len(landmarks), np.zeros(0, np.int64)
+    shapes = {"eigenvalues": (dim,), "residuals": (dim,), "degrees": (n,)}
+    if "thresholds" in arrays:
+        shapes["thresholds"] = (fitted,)
+    for name, shape in {"embedding": (n, dim), **shapes}.items():
+        array = arrays.get(name, nothing)
+        if array.dtype.kind != "f" or array.shape != shape or not np.isfinite(array).all():
+            raise DataError(f"{name} is not {list(shape)} finite floats")
+    if "rows.indptr" in arrays:
+        indptr, indices = arrays["rows.indptr"], arrays.get("rows.indices", nothing)
+        artifacts.check_csr(indptr, indices, indices, about["n_features"], "rows")
+        if len(indptr) != fitted + 1:
+            raise DataError("the rows are incomplete")
+    elif about["n_features"] != n:
+        raise DataError("the rows it was fitted on are missing")

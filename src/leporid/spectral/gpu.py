@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 
 from leporid.graph import KnnGraph, tensors_on
+from leporid.machine import one_thread_pool
 from leporid.spectral import lanczos
 from leporid.spectral.lanczos import Eigenpairs, Matrix, Problem
 from leporid.spectral.laplacian import LaplacianOperator
-from leporid.threads import one_thread_pool
 
 WIDTH = 32
 """Columns of a block; the CPU has 16."""

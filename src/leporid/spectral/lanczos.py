@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from leporid.graph import BLOCK, huge_zeros
+from leporid.machine import on_each_share
 from leporid.progress import NullProgress, ProgressLike
 from leporid.spectral.laplacian import LaplacianOperator, Product
-from leporid.threads import on_each_share
 
 Matrix = NDArray[np.float64]
 MAX_PRODUCTS = 2000

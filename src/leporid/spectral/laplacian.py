@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from leporid.errors import ConfigError
 from leporid.graph import BLOCK, Graph, KnnGraph, add_rows, even_shares, huge_zeros
-from leporid.threads import on_each_share, on_each_thread
+from leporid.machine import on_each_share, on_each_thread
 
 Product = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None]
 """`product(x, scaled, out)`: out = M x for float[>= n, 16]; rows past n are zero; `scaled` is work

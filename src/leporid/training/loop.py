@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from leporid.data import Sequences, Split
 from leporid.errors import LeporidError, TrainingInterruptedError
 from leporid.evaluation import evaluate, parse_metric
+from leporid.machine import kept_torch_threads
 from leporid.progress import ProgressLike
-from leporid.threads import kept_torch_threads
 from leporid.training.config import (
     TrainingConfig,
     averaging,

@@ -12,8 +12,7 @@ from numba import uint32, uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph.similarity import Terms
-from leporid.graph.types import BinaryCSR
+from leporid.graph.types import BinaryCSR, Terms
 from leporid.kernel import kernel
 
 WORDS = 4
@@ -171,7 +170,6 @@ def fitted_rows(
 
 
 def scratch_space(k: int) -> Scratch:
-    """Buffers of one thread."""
     rows, bits = np.zeros((2, QUERIES, _capacity(k)), np.uint32)
     passing = np.zeros(CHUNK, np.uint8)
     return Scratch(

@@ -1,9 +1,9 @@
 """DLR2, Dual-Loss Residual Recommendation: the paper's own model (section 4).
 
-config       `DLR2Config`: its settings, and the recipes
 linear_part  `LinearPart`: SLIM beside the network, and the gain that validation chooses
 model        `DLR2`: losses, scores, and lists in two stages
-network      the Feature Network (four designs), the heads S and G, and the tables
+network      `DLR2Config`, the Feature Network (four designs), the heads S and G, and the tables
+recipes      the recipes, and what `general` changes by the kind of log
 """
 
 import lazy_loader

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import DataError, warn
-from leporid.models.dlr2.config import DLR2Config
+from leporid.graph import canonical
+from leporid.models.dlr2.network import DLR2Config
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.profiles import first_level, quality, some_users
-from leporid.models.shared.sparse import canonical
+from leporid.models.shared.profiles import best_window, first_level, quality, some_users
 from leporid.models.slim import SLIM, SLIMConfig
 
 GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
@@ -103,8 +103,9 @@ def fit_linear_part(
         return None
     choice = penalties is None and len(split.valid.goals)
     pairs = PENALTIES if choice else [penalties or PENALTIES[0]]
-    slims = [SLIM(l1=l1, l2=l2, repeats=config.linear_repeats) for l1, l2 in pairs]
-    fitted = [LinearPart(slim.fit(split, progress=False), 1.0) for slim in slims]
+    same: dict[str, Any] = {"window": best_window(split.train), "repeats": config.linear_repeats}
+    models = [SLIM(l1=l1, l2=l2, **same).fit(split, progress=False) for l1, l2 in pairs]
+    fitted = [LinearPart(model, 1.0) for model in models]
     users, part = some_users(split)
     known = split.train.sequences()
     linear = [one.scores(known.take(users)) for one in fitted]

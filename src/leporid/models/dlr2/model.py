@@ -23,9 +23,9 @@ from torch.nn import functional
 from leporid.data import Sequences, Split
 from leporid.errors import warn
 from leporid.evaluation import TopK, masked_top_k
-from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, DLR2Config
 from leporid.models.dlr2.linear_part import LinearPart, fit_linear_part
-from leporid.models.dlr2.network import DLR2Network
+from leporid.models.dlr2.network import DLR2Config, DLR2Network
+from leporid.models.dlr2.recipes import GENERAL_BY_KIND, RECIPES
 from leporid.models.shared import lists
 from leporid.models.shared.layers import softmax_loss, with_constant
 from leporid.models.shared.lists import Allowed, Indices

@@ -1,17 +1,8 @@
-"""The names of the models, the recipe `general`, and the kinds of log that it tells apart.
+"""The names of the models, and the recipe `general` of neural ones."""
 
-The seven logs the limits were set on, and what each limit decides, are in docs/models.md.
-"""
+from typing import Any
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-from leporid.registry import Registry
-
-if TYPE_CHECKING:
-    from leporid.data import Interactions
+from leporid.config import Registry
 
 # Of `Recommender`s, which look up their own class here and so cannot be imported.
 _registry: Registry[Any] = Registry(
@@ -65,24 +56,3 @@ GENERAL: dict[str, Any] = {
     "eval_every": 125, "patience": 4,
 }  # fmt: skip
 """The recipe `general` of neural models: patience on validation ends a run, on any log."""
-
-_SHORT, _LONG = 25, 50
-"""Training interactions per user, on average."""
-_SMALL, _LARGE = 50_000, 200_000
-"""Training interactions."""
-
-KINDS: dict[str, Callable[[Interactions], bool]] = {
-    "short histories": lambda train: len(train) < _SHORT * train.n_users,
-    "small": lambda train: len(train) < _SMALL,
-    "large": lambda train: len(train) >= _LARGE,
-    "large with long histories in order": lambda train: (
-        len(train) >= max(_LARGE, _LONG * train.n_users) and train.time is not None
-    ),
-    "large without order": lambda train: len(train) >= _LARGE and train.time is None,
-}
-"""By name, the general ones before the special ones."""
-
-
-def kinds_of(train: Interactions) -> list[str]:
-    """The kinds a training part belongs to."""
-    return [name for name, belongs in KINDS.items() if belongs(train)]

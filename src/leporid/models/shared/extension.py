@@ -72,7 +72,6 @@ def extended(
     steps: int,
     progress: ProgressLike,
 ) -> Any:
-    """What `NeuralRecommender.extend` returns."""
     tables = item_tables(model.items, items, model.fitting.item_table)
     if interactions is not None and not isinstance(interactions, Interactions):
         interactions = load(interactions)

@@ -23,7 +23,7 @@ from leporid.models.shared.layers import (
     table_bpr_loss,
 )
 from leporid.models.shared.neural import NeuralRecommender
-from leporid.models.shared.sparse import normalised
+from leporid.models.shared.profiles import normalised
 from leporid.training import Batch, Sampling, TrainingConfig
 
 _EDGES = 2**19

@@ -2,7 +2,7 @@
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +15,8 @@ from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError,
 from leporid.evaluation import BoundRules, TopK, chunk_rows, masked_top_k
 from leporid.graph import top_k_neighbours
 from leporid.initializers import truncated_svd
-from leporid.threads import one_thread_pool
+from leporid.machine import one_thread_pool
+from leporid.progress import make_progress
 
 Indices: TypeAlias = NDArray[np.int32]
 """int32[m]: users or items by their row in an `IdMap`."""
@@ -70,19 +71,7 @@ def user_indices(users: IdMap, asked: Any) -> Indices:
     return users.indices(asked)
 
 
-def check_indices(users: Any, n_users: int) -> Indices:
-    """User indices as int32; one that does not exist is an `UnknownIdError`."""
-    rows = np.atleast_1d(np.asarray(users))
-    if rows.size and not np.issubdtype(rows.dtype, np.integer):
-        raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
-    wrong = rows[(rows < 0) | (rows >= n_users)]
-    if len(wrong):
-        raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
-    return np.ascontiguousarray(rows, dtype=np.int32)
-
-
 def check_list(history: Any) -> None:
-    """A history is an iterable of ids."""
     if isinstance(history, str | bytes) or not isinstance(history, Iterable):
         raise DataError(f"a history is a list of item ids, not {history!r}")
 
@@ -161,16 +150,28 @@ def frame_schema(users: IdMap, items: IdMap) -> pa.Schema:
     return pa.schema({**types, "score": pa.float32()})
 
 
-def frame(users: IdMap, items: IdMap, index: Indices, top: TopK) -> pa.Table:
-    """The lists of some users as a table, a row per recommendation."""
-    row, rank = np.nonzero(top.items >= 0)
-    columns = [
-        users.ids.take(pa.array(index[row], pa.int32())),
-        pa.array(rank + 1, pa.int32()),
-        items.ids.take(pa.array(top.items[row, rank], pa.int32())),
-        pa.array(top.scores[row, rank], pa.float32()),
-    ]
-    return pa.table(columns, schema=frame_schema(users, items))
+def frames(
+    model: Any, users: Any, n: int, exclude_seen: bool | None, allowed: Allowed, progress: Any
+) -> Iterator[pa.Table]:
+    """The lists of some users (None: of all) a part at a time, a row per recommendation."""
+    check_n(n)
+    everyone = np.arange(len(model.users), dtype=np.int32)
+    index = everyone if users is None else user_indices(model.users, users)
+    reporter, step = make_progress(progress), chunk_rows(len(model.items))
+    reporter.start("recommending", len(index))
+    for first in range(0, len(index), step):
+        some = index[first : first + step]
+        top = model._top_k(some, n, exclude_seen, allowed)
+        row, rank = np.nonzero(top.items >= 0)
+        columns = [
+            model.users.ids.take(pa.array(some[row], pa.int32())),
+            pa.array(rank + 1, pa.int32()),
+            model.items.ids.take(pa.array(top.items[row, rank], pa.int32())),
+            pa.array(top.scores[row, rank], pa.float32()),
+        ]
+        yield pa.table(columns, schema=frame_schema(model.users, model.items))
+        reporter.advance(len(some))
+    reporter.close()
 
 
 def padded(pairs: list[list[tuple[int, float]]], n: int) -> TopK:

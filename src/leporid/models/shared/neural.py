@@ -26,7 +26,6 @@ from leporid.models.shared.extension import Extension, extended
 from leporid.models.shared.lists import Indices, Scores, VectorsUnsupportedError
 from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import provenance
-from leporid.models.shared.sparse import history_rows
 from leporid.models.shared.tables import BuildContext, HeldRows, movement, sized, sketched
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import TableExtension
@@ -100,7 +99,6 @@ class NeuralRecommender(Recommender):
         raise VectorsUnsupportedError(self.name)
 
     def item_outputs(self) -> Tensor:
-        """[n_items, width]: `item_vectors`."""
         raise VectorsUnsupportedError(self.name)
 
     def user_table(self) -> Tensor | None:
@@ -281,7 +279,7 @@ class NeuralRecommender(Recommender):
         if self._new_users is None:
             fitted = table.float().cpu().numpy()
             self._new_users = TableExtension(self.train.csr(), fitted, _NEIGHBOURS)
-        rows = self._new_users.extend(history_rows(histories, self.train.n_items))
+        rows = self._new_users.extend(histories.csr(self.train.n_items))
         return torch.from_numpy(rows).to(table)
 
     def item_vectors(self) -> Scores:

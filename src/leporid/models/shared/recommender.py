@@ -5,7 +5,7 @@ and `retrieve` where it has a cheap first stage. What it learns is declared as `
 """
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -15,16 +15,28 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from leporid._deprecated import renamed, renamed_arguments
-from leporid.config import Config
+from leporid.config import Config, SearchSpace
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, warn
-from leporid.evaluation import BoundRules, Catalogue, TopK, chunk_rows
+from leporid.evaluation import BoundRules, Catalogue, TopK
 from leporid.models.shared import catalogue, lists, saved
 from leporid.models.shared.lists import Allowed, Ids, Indices, ItemNeighbours, Lists, Scores
 from leporid.progress import ProgressLike, make_progress
-from leporid.space import SearchSpace
 
 T = TypeVar("T")
+
+
+def kinds_of(train: Interactions) -> list[str]:
+    """The kinds of log that `general` tells apart (docs/models.md), the general ones first."""
+    n, users, ordered = len(train), train.n_users, train.time is not None
+    kinds = {
+        "short histories": n < 25 * users,
+        "small": n < 50_000,
+        "large": n >= 200_000,
+        "large with long histories in order": n >= max(200_000, 50 * users) and ordered,
+        "large without order": n >= 200_000 and not ordered,
+    }
+    return [kind for kind, belongs in kinds.items() if belongs]
 
 
 class Recommender(abc.ABC):
@@ -56,7 +68,7 @@ class Recommender(abc.ABC):
     recipes: ClassVar[dict[str, dict[str, Any]]] = {}
     """Named settings, chosen with `recipe=`."""
     general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {}
-    """What the recipe `general` changes for a kind of log (`catalogue.KINDS`)."""
+    """What the recipe `general` changes for a kind of log (`kinds_of`)."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is None:
@@ -89,8 +101,9 @@ class Recommender(abc.ABC):
                 raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
             raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
         settings = {} if recipe is None else dict(cls.recipes[recipe])
-        for kind in catalogue.kinds_of(train) if recipe == "general" and train is not None else ():
-            settings |= cls.general_by_kind.get(kind, {})
+        if recipe == "general" and train is not None:
+            for kind in kinds_of(train):
+                settings |= cls.general_by_kind.get(kind, {})
         return settings
 
     @abc.abstractmethod
@@ -189,9 +202,8 @@ class Recommender(abc.ABC):
             raise DataError("the training part of the split is empty: nothing to fit on")
         ignores = not (self.uses_weights or self.combines or split.protocol == "everything")
         if ignores and split.train.has_weights:  # a final fit comes after one that has said so
-            text = f"{self.name} cannot use weights: every interaction counts the same (ease, "
-            text += "frequency, ials, itemknn and userknn use them)"
-            warn(text, 4)
+            text = "cannot use weights: every interaction counts the same (see `leporid models`)"
+            warn(f"{self.name} {text}", 4)
         self.config, self._known, self._train = self.asked, None, split.train
         self.fitting = saved.Fitting(include_seen=split.include_seen)
 
@@ -315,7 +327,7 @@ class Recommender(abc.ABC):
     ) -> pa.Table:
         """The lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
         allowed = lists.allowed_items(self.items, only, exclude, rules)
-        parts = self._tables(users, n, exclude_seen, allowed, progress)
+        parts = lists.frames(self, users, n, exclude_seen, allowed, progress)
         return pa.concat_tables([lists.frame_schema(self.users, self.items).empty_table(), *parts])
 
     def similar_items(self, items: Any, n: int = 10) -> Lists:
@@ -373,24 +385,8 @@ class Recommender(abc.ABC):
         shape = len(users), n, self.known.n_items
         return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 
-    def _tables(
-        self, users: Any, n: int, exclude_seen: bool | None, allowed: Allowed, progress: Any
-    ) -> Iterator[pa.Table]:
-        """The table of `recommend_frame`, some users at a time."""
-        lists.check_n(n)
-        everyone = np.arange(len(self.users), dtype=np.int32)
-        index = everyone if users is None else lists.user_indices(self.users, users)
-        reporter, step = make_progress(progress), chunk_rows(self.known.n_items)
-        reporter.start("recommending", len(index))
-        for first in range(0, len(index), step):
-            some = index[first : first + step]
-            top = self._top_k(some, n, exclude_seen, allowed)
-            yield lists.frame(self.users, self.items, some, top)
-            reporter.advance(len(some))
-        reporter.close()
-
     def _check_users(self, users: Any) -> Indices:
-        return lists.check_indices(users, self.train.n_users)
+        return self.train.users.checked(users)
 
     def _external(self, top: TopK, single: bool) -> Lists:
         items = self.items.externals(top.items)

@@ -12,25 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.artifacts import (
-    atomic_folder,
-    check_csr,
-    check_manifest,
-    map_arrays,
-    read_arrays,
-    read_object,
-    recovered,
-    write_arrays,
-    write_json,
-    write_manifest,
-)
+import leporid.artifacts as artifacts
 from leporid.config import Config
 from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.initializers import InitialEmbeddings, initial_embeddings
-from leporid.models.shared.sparse import canonical, csr_parts
+from leporid.graph import canonical
+from leporid.initializers import Embedding, InitialEmbeddings, initial_embeddings
 from leporid.progress import ProgressLike
-from leporid.spectral import Embedding
 
 _FORMAT = 3
 _WEIGHTS, _ABOUT = "weights.safetensors", "model.json"
@@ -81,8 +69,8 @@ def arrays_of(model: object) -> Arrays:
     for attribute, fitted in _declared(model).items():
         value = getattr(model, attribute)
         if sparse.issparse(value):
-            parts = zip(("indptr", "indices", "data"), csr_parts(value), strict=True)
-            arrays |= {f"{fitted.key}.{part}": array for part, array in parts}
+            parts = ("indptr", "indices", "data")
+            arrays |= {f"{fitted.key}.{part}": getattr(value, part) for part in parts}
         else:
             arrays[fitted.key] = value
     return arrays
@@ -96,7 +84,7 @@ def restore(model: object, arrays: Arrays, sizes: dict[str, Any]) -> None:
             names = ("data", "indices", "indptr")
             data, indices, indptr = (arrays[f"{key}.{part}"] for part in names)
             n, dtype = max(indptr.size - 1, 0), data.dtype
-            check_csr(indptr, indices, data, n, key)
+            artifacts.check_csr(indptr, indices, data, n, key)
             value = canonical(sparse.csr_array((data, indices, indptr), shape=(n, n)))
         else:
             value, dtype = arrays[key], arrays[key].dtype
@@ -200,10 +188,10 @@ def write_saved(
     arrays |= known.users.to_arrays("users.") | known.items.to_arrays("items.")
     lengths = np.diff(train.sequences().indptr)
     arrays |= {**known.to_stored("known"), "known.train_lengths": lengths.astype(np.int32)}
-    with atomic_folder(path) as folder:
-        write_arrays(folder / _WEIGHTS, arrays)
-        write_json(folder / _ABOUT, {"format": _FORMAT, **about})
-        write_manifest(folder, "model", _ABOUT, _WEIGHTS)
+    with artifacts.atomic_folder(path) as folder:
+        artifacts.write_arrays(folder / _WEIGHTS, arrays)
+        artifacts.write_json(folder / _ABOUT, {"format": _FORMAT, **about})
+        artifacts.write_manifest(folder, "model", _ABOUT, _WEIGHTS)
     return Path(path)
 
 
@@ -211,8 +199,8 @@ def read_saved(
     path: str | Path, *, mapped: bool = False
 ) -> tuple[dict[str, Any], Arrays, Interactions, Interactions]:
     """What `write_saved` was given; a folder that is damaged or mixed up is a `DataError`."""
-    path = recovered(path)
-    about = read_object(path / _ABOUT)
+    path = artifacts.recovered(path)
+    about = artifacts.read_object(path / _ABOUT)
     named = isinstance(about.get("model"), str)
     if not named or not all(isinstance(about.get(k, {}), dict) for k in ("config", "fitting")):
         raise DataError(f"{path / _ABOUT} does not describe a model")
@@ -221,8 +209,8 @@ def read_saved(
             f"{path} was saved in format {about.get('format')}, this version reads format "
             f"{_FORMAT}: train the model again and save it"
         )
-    check_manifest(path, "model", _ABOUT, _WEIGHTS)
-    arrays, _ = (map_arrays if mapped else read_arrays)(path / _WEIGHTS)
+    artifacts.check_manifest(path, "model", _ABOUT, _WEIGHTS)
+    arrays, _ = (artifacts.map_arrays if mapped else artifacts.read_arrays)(path / _WEIGHTS)
     try:
         users = IdMap.from_arrays(arrays, "user", "users.")
         items = IdMap.from_arrays(arrays, "item", "items.")
@@ -254,9 +242,9 @@ def arrays_under(arrays: Arrays, prefix: str) -> Arrays:
 
 def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
     """The saved model in a run or model folder, or None; `validated`: the one to evaluate."""
-    path = recovered(path)
+    path = artifacts.recovered(path)
     folders = [path, path / "validated", path / "model"] if validated else [path, path / "model"]
-    return next((p for p in folders if (recovered(p) / _ABOUT).is_file()), None)
+    return next((p for p in folders if (artifacts.recovered(p) / _ABOUT).is_file()), None)
 
 
 def read_trained(

@@ -25,9 +25,8 @@ from torch.overrides import TorchFunctionMode
 
 from leporid.data import TABLES, Interactions, item_features
 from leporid.errors import ConfigError, DataError, LeporidError
-from leporid.initializers import InitialEmbeddings, nearest_by_content, standardizes
+from leporid.initializers import Embedding, InitialEmbeddings, nearest_by_content, standardizes
 from leporid.models.shared.layers import SparseProduct, apply, csr_tensor
-from leporid.spectral import Embedding
 from leporid.training import TrainingConfig
 
 _RANDOM_SCALE = 0.01

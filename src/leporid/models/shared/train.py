@@ -21,7 +21,7 @@ from leporid.errors import ConfigError, warn
 from leporid.evaluation import BoundRules
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
-from leporid.models.shared.lists import Ids, allowed_items, frame_schema
+from leporid.models.shared.lists import Ids, allowed_items, frame_schema, frames
 from leporid.models.shared.recommender import Recommender
 from leporid.progress import ProgressLike, make_progress
 
@@ -223,7 +223,7 @@ def write_recommendations(
     schema = frame_schema(model.users, model.items)
     allowed = allowed_items(model.items, only, exclude, rules)
     with atomic_path(target) as path, _FORMATS[target.suffix](path, schema) as file:
-        for table in model._tables(users, n, exclude_seen, allowed, progress):
+        for table in frames(model, users, n, exclude_seen, allowed, progress):
             rows += table.num_rows
             if target.suffix != ".jsonl":
                 file.write_table(table)

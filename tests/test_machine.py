@@ -10,7 +10,7 @@ import numba
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.threads import on_each_share, on_each_thread, one_thread_pool, resolve_threads
+from leporid.machine import on_each_share, on_each_thread, one_thread_pool, resolve_threads
 
 
 def test_threads_are_resolved_and_restored() -> None:
@@ -56,7 +56,7 @@ OVERLAP = """
 import threading
 import numpy
 from threadpoolctl import threadpool_info
-from leporid.threads import one_thread_pool
+from leporid.machine import one_thread_pool
 
 inside, joined, left = threading.Event(), threading.Event(), threading.Event()
 

@@ -1,20 +1,35 @@
-"""How many threads the kernels and torch use.
+"""What a process runs on: versions of packages, memory and its limits, threads.
 
-Numba's and BLAS's pools fight for the cores (up to three times slower than either alone), so code
-that runs our kernels wraps them in `one_thread_pool`.
+A memory limit covers anonymous pages, not those of mapped files, which the system drops when it
+must. Numba's and BLAS's pools fight for the cores (up to three times slower than either alone), so
+code that runs our kernels wraps them in `one_thread_pool`.
 """
 
+import contextlib
+import ctypes
+import importlib.metadata
 import os
+import platform
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import psutil
+
+from leporid._version import __version__
 from leporid.errors import ConfigError
 
+_PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
+_UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_CGROUP = Path("/sys/fs/cgroup")
+LIBRARIES = 120_000_000
+"""What the libraries and kernels that are not loaded yet will take."""
 _MIN_SPEEDUP = 1.3
 """All cores must be this much faster than one: waiting threads spin on cores requests need."""
 _REPEATS = 5
@@ -22,6 +37,64 @@ _LOCAL = threading.local()
 _TURN = threading.RLock()
 _TIMING_SECONDS = 1.0
 """Seconds after which no further repeat begins."""
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, the platform and the packages that can change a number."""
+    machine = f"{platform.system()}-{platform.machine()}"
+    installed = {"python": platform.python_version(), "platform": machine, "leporid": __version__}
+    for package in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            installed[package] = importlib.metadata.version(package)
+    return installed
+
+
+def parse_memory(text: str | int) -> int:
+    """Bytes: 2GB is 2 * 10^9, 2GiB is 2 * 2^30, a plain number is bytes."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        amount = float(text)
+    else:
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", str(text).lower())
+        if not found:
+            raise ConfigError(f"memory must be an amount such as 2GB or 512MB, not {text!r}")
+        amount = float(found[1]) * _UNITS[found[2]]
+    if amount < 1:
+        raise ConfigError(f"memory must be positive, not {text!r}")
+    return int(amount)
+
+
+def format_bytes(count: float) -> str:
+    """1.2 GB, 340 MB."""
+    for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def memory_left(limit: int) -> int:
+    """Bytes of `limit` that the process has not taken yet; an error where there are none."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps up to 32 MB of every array that is freed
+    usage = psutil.Process().memory_info()
+    taken = int(usage.rss - getattr(usage, "shared", 0))
+    left = limit - taken - LIBRARIES
+    if left <= 0:
+        raise ConfigError(
+            f"a memory limit of {format_bytes(limit)} is below what Python and its libraries "
+            f"take: give at least {format_bytes(1.5 * (taken + LIBRARIES))}"
+        )
+    return left
+
+
+def free_memory() -> int:
+    """Bytes this process may still take: the machine's, or its control group's if that is less."""
+    free = int(psutil.virtual_memory().available)
+    try:
+        limit = int((_CGROUP / "memory.max").read_text())
+        used = int((_CGROUP / "memory.current").read_text())
+    except (OSError, ValueError):
+        return free
+    return max(0, min(free, limit - used))
 
 
 def resolve_threads(threads: int | None) -> int:
@@ -45,7 +118,7 @@ def work_alone() -> None:
     _LOCAL.alone = True
 
 
-@contextmanager
+@contextlib.contextmanager
 def one_thread_pool(threads: int | None = None) -> Iterator[int]:
     """Run numba kernels on `threads` threads with BLAS held to one; yields the number used.
 
@@ -88,7 +161,7 @@ def on_each_share(
     on_each_thread(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), threads)
 
 
-@contextmanager
+@contextlib.contextmanager
 def kept_torch_threads() -> Iterator[None]:
     """Torch, where it is installed, has as many threads after the block as before it.
 
@@ -128,7 +201,7 @@ def choose_torch_threads(score: Callable[[], Any]) -> int | None:
     return most if spent[1] > _MIN_SPEEDUP * spent[most] else 1
 
 
-@contextmanager
+@contextlib.contextmanager
 def torch_threads(threads: int | None) -> Iterator[None]:
     """Torch uses this many threads within the block; None leaves it alone."""
     if threads is None:
