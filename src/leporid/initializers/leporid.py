@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid import evaluation
 from leporid.config import setting
 from leporid.data import Interactions, Split, random_split, temporal_split
-from leporid.evaluation import probe
 from leporid.initializers import base
 from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.svd import padded
@@ -234,7 +234,7 @@ def choose_settings(
         plain = fit(split.train, alpha=alpha, lengths="as-is")
         for lengths, power in shapes:
             both = with_lengths(plain, matrix, lengths, power)
-            found = probe((None, both.items.vectors), split).value()["items"]
+            found = evaluation.probe((None, both.items.vectors), split).value()["items"]
             settings = {"alpha": alpha, "lengths": lengths, "popularity_power": power}
             tried.append({**settings, "NDCG@10": found})
     best = max(tried, key=lambda row: row["NDCG@10"])

@@ -112,7 +112,7 @@ class Sampler:
         count = data.indptr.diff()
         usable = count >= (1 if sampling.kind == "pairs" else 2)
         if sampling.negatives:
-            usable &= self._negatives.has_negatives()
+            usable &= self._negatives.free > 0
         if sampling.kind == "sequences":
             if self._goal_end is not None:  # a target from the second item on
                 usable &= self._goal_end[data.indptr[1:]] > data.indptr[:-1] + 1
@@ -264,11 +264,8 @@ class NegativeSampler:
         self._stride = data.n_items + 1
         self._keys = data.user * self._stride + data.sorted_item - taken_before
         self._indptr = data.indptr
-        self._free = data.n_items - first.diff()
+        self.free = data.n_items - first.diff()
         """int64[n_users]: items the user has not."""
-
-    def has_negatives(self) -> Tensor:
-        return self._free > 0
 
     def sample(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
         """int64[len(users), count]: negatives with replacement; -1 for who has every item."""
@@ -279,7 +276,7 @@ class NegativeSampler:
 
     def items(self, users: Tensor, draw: Tensor) -> Tensor:
         """The free item of each draw; -1 where none is free."""
-        free = self._free[users][:, None]
+        free = self.free[users][:, None]
         left = draw % free.clamp(min=1)
         # Positives with at most r free items before them lie before the r-th free item.
         query = users[:, None] * self._stride + left
@@ -291,7 +288,7 @@ class NegativeSampler:
 
     def items_on_cpu(self, users: Tensor, draw: Tensor) -> Tensor:
         """The same numbers in one compiled pass, searching among the user's positives only."""
-        tensors = (users.contiguous(), draw, self._free, self._indptr, self._keys, self._skipped)
+        tensors = (users.contiguous(), draw, self.free, self._indptr, self._keys, self._skipped)
         return torch.from_numpy(_map_back(self._stride, *(t.numpy() for t in tensors)))
 
 
