@@ -342,7 +342,7 @@ class Interactions:
             density=int(np.count_nonzero(self.is_first)) / cells if n else 0.0,
             tail_user_share=tail_share(np.bincount(self.user, minlength=self.n_users)),
             tail_item_share=tail_share(np.bincount(self.item, minlength=self.n_items)),
-            repeat_share=self.repeats / n if n else 0.0,
+            repeat_share=self.repeats / max(len(self.goals), 1),
         )
 
     @cached_property

@@ -127,13 +127,15 @@ def upper_bounds(search: Search) -> dict[str, float]:
 def _new(search: Search, best: Candidate) -> Candidate | None:
     """A variant of a candidate that was not tried and that there is time for; None: no draw is.
 
-    A network is first tried with the next initialisation.
+    A network is first tried with the item table, then with the next initialisation.
     """
     rounds = [c for event in search.journal.of("round") for c in event["candidates"]]
     tried = {Candidate.from_dict(c).key for c in rounds if c["model"] == best.model}
     tried |= {r.candidate.key for r in search.results.values() if r.candidate.model == best.model}
     seed, begin = search.problem.seed, DRAWN_VARIANTS * len(tried)
     others = [best.replace(init=init) for init in ranked_inits(search)] if best.init else []
+    if best.init and (items := search.problem.items):
+        others.insert(0, best.replace(settings={**best.settings, "item_table": items}))
     drawn = (
         variant(best.model, best.settings, n, seed) for n in range(begin, begin + DRAWN_VARIANTS)
     )

@@ -147,11 +147,16 @@ class Recommender(abc.ABC):
         return "everything"
 
     def fit(
-        self, split: Split, *, seed: int = 0, progress: bool | ProgressLike | None = None
+        self,
+        split: Split,
+        *,
+        seed: int = 0,
+        progress: bool | ProgressLike | None = None,
+        **how: Any,
     ) -> Self:
         """Fit on the training part; returns self. A second call starts afresh."""
         self._begin(split)
-        self._fit(split, seed=seed, progress=make_progress(progress))
+        self._fit(split, seed=seed, progress=make_progress(progress), **how)
         self._known, self.fitting = split.train_valid, self.fitting.replace(seed=seed)
         return self
 
