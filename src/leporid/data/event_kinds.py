@@ -35,8 +35,7 @@ class EventKinds(NamedTuple):
         if event is None:
             if weights or goals:
                 raise ConfigError(
-                    "weights of events and a goal need the column of the kinds: name it with "
-                    "event=... (--event on the command line)"
+                    "weights and a goal need the column of kinds: event=... (--event)"
                 )
             return None
         if not (weights or goals):

@@ -97,9 +97,7 @@ class ItemKNN(ItemWeights):
         self.weights = canonical(neighbours.T)
         progress.advance(1)
 
-    def _with_content(
-        self, by_users: sparse.csr_array, train: Interactions, table: Any
-    ) -> sparse.csr_array:
+    def _with_content(self, by_users: Any, train: Interactions, table: Any) -> sparse.csr_array:
         """Similarities by users and by content, each over its mean, by their shares."""
         features = item_features(train.items, table).matrix
         users = np.bincount(train.item, minlength=train.n_items)

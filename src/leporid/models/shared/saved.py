@@ -29,7 +29,7 @@ from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared.sparse import canonical, csr_parts
-from leporid.progress import ProgressLike
+from leporid.progress import Progress
 from leporid.spectral import Embedding
 
 _FORMAT = 3
@@ -150,7 +150,7 @@ class Fitting(Config):
         return (self.init or {}).get("parameters", {}).get("items")
 
     def initial_again(
-        self, model: str, split: Split, progress: bool | ProgressLike | None
+        self, model: str, split: Split, progress: Progress
     ) -> InitialEmbeddings | None:
         """The initial embeddings of the fit, computed again on another training part."""
         if self.init is None:

@@ -139,8 +139,7 @@ def train(
 def _warn_of_replacing(checkpoint: str | Path | None, resume: bool) -> None:
     if checkpoint and not resume and (Path(checkpoint) / training.FILE_NAME).is_file():
         lost = f"{checkpoint} holds a checkpoint, which this run replaces: "
-        text = f"{lost}--resume (resume=True in Python) would go on from it"
-        warn(text, 3)
+        warn(f"{lost}--resume (resume=True in Python) would go on from it", 3)
 
 
 def _can_compare(cls: Any, tables: Mapping[str, Any], split: Split, config: Any) -> bool:
