@@ -161,10 +161,7 @@ def neighbour_weights(
 
 
 def _weighted_cosines(
-    rows: sparse.csr_array,
-    config: KNNConfig,
-    against: sparse.csr_array | None,
-    own: Indices | None,
+    rows: sparse.csr_array, config: KNNConfig, against: sparse.csr_array | None, own: Indices | None
 ) -> sparse.csr_array:
     """x_i . x_j / (|x_i|^2a |x_j|^2(1-a) + shrink), or the product alone."""
     if against is None:

@@ -207,9 +207,8 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     low, high = np.log(ends) if dimension.log else ends
     if rng.random() < 0.5 and now in dimension:
         centre = np.log(now) if dimension.log else now
-        drawn = float(
-            np.clip(rng.normal(centre, SMALL_CHANGE_SHARE_OF_RANGE * (high - low)), low, high)
-        )
+        near = rng.normal(centre, SMALL_CHANGE_SHARE_OF_RANGE * (high - low))
+        drawn = float(np.clip(near, low, high))
     else:
         drawn = float(rng.uniform(low, high))
     value = float(np.exp(drawn)) if dimension.log else drawn

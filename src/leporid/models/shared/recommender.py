@@ -186,8 +186,7 @@ class Recommender(abc.ABC):
         ignores = not (self.uses_weights or self.combines or split.protocol == "everything")
         if ignores and split.train.has_weights:  # a final fit comes after one that has said so
             text = f"{self.name} cannot use weights: every interaction counts the same (ease, "
-            text += "frequency, ials, itemknn and userknn use them)"
-            warn(text, 4)
+            warn(f"{text}frequency, ials, itemknn and userknn use them)", 4)
         self.config, self._known, self._train = self.asked, None, split.train
         self.fitting = saved.Fitting(include_seen=split.include_seen)
 
