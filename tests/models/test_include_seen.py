@@ -63,7 +63,7 @@ def test_a_split_keeps_it_through_a_file_and_into_its_inner_split(
     assert not Split.load(split.save(tmp_path / "b")).include_seen
     assert inner_validation_split(both).include_seen
     assert not inner_validation_split(split).include_seen
-    with pytest.warns(LeporidWarning, match="only 0 of .* interactions are repeats"):
+    with pytest.warns(LeporidWarning, match="repeats are rare, 0 of .* interactions"):
         leporid.temporal_split(leporid.synthesize(30, 20, 300, seed=0)).including_seen()
 
 

@@ -370,7 +370,7 @@ class Interactions:
             density=int(np.count_nonzero(self.is_first)) / max(self.n_users * self.n_items, 1),
             tail_user_share=users,
             tail_item_share=items,
-            repeat_share=self.repeats / max(n, 1),
+            repeat_share=self.repeats / max(len(self.goals), 1),
         )
 
     @cached_property

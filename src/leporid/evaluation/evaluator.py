@@ -246,12 +246,7 @@ def _items_to_find(split: Split, part: Part, include_seen: bool) -> tuple[Intera
 
 
 def _ranked(
-    scores: Any,
-    users: Users,
-    split: Split,
-    n: int,
-    seen: Sequences,
-    rules: BoundRules | None,
+    scores: Any, users: Users, split: Split, n: int, seen: Sequences, rules: BoundRules | None
 ) -> NDArray[np.int32]:
     """int32[m, n]: the best items for some users, from their scores."""
     if tuple(scores.shape) != (len(users), split.n_items):

@@ -24,7 +24,7 @@ from leporid.machine import one_thread_pool
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import FittedArray
-from leporid.progress import ProgressLike
+from leporid.progress import Progress
 
 K = TypeVar("K")
 
@@ -129,10 +129,8 @@ class ProfileRecommender(Recommender):
     def _repeats(self) -> float:
         return 0.0 if self.config.repeats == "auto" else self.config.repeats
 
-    def fit(
-        self, split: Split, *, seed: int = 0, progress: bool | ProgressLike | None = None
-    ) -> Self:
-        super().fit(split, seed=seed, progress=progress)
+    def fit(self, split: Split, *, seed: int = 0, progress: Progress = None, **how: Any) -> Self:
+        super().fit(split, seed=seed, progress=progress, **how)
         if self.config.repeats == "auto":
             repeats = self._best_repeats(split) if split.include_seen else 0.0
             self.config = self.config.replace(repeats=repeats)
