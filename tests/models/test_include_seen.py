@@ -172,7 +172,7 @@ def test_choose_of_a_path_keeps_its_repeats(tmp_path: Path) -> None:
     assert len(chosen.model.known) == len(groceries())
 
 
-def test_profile_models_learn_on_validation_what_repeats_are_worth(tmp_path: Path) -> None:
+def test_profile_models_learn_what_repeats_are_worth(tmp_path: Path) -> None:
     split = leporid.temporal_split(groceries())
     own: Any = np.zeros((60, split.n_items))
     for user in range(60):

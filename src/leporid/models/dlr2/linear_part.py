@@ -103,8 +103,8 @@ def fit_linear_part(
         return None
     choice = penalties is None and len(split.valid.goals)
     pairs = PENALTIES if choice else [penalties or PENALTIES[0]]
-    same: dict[str, Any] = {"window": best_window(split.train), "repeats": config.linear_repeats}
-    models = [SLIM(l1=l1, l2=l2, **same).fit(split, progress=False) for l1, l2 in pairs]
+    window = best_window(split.train)
+    models = [SLIM(l1=l1, l2=l2, window=window).fit(split, progress=False) for l1, l2 in pairs]
     fitted = [LinearPart(model, 1.0) for model in models]
     users, part = some_users(split)
     known = split.train.sequences()

@@ -132,11 +132,9 @@ class DLR2(NeuralRecommender):
         config = self.config
         found = fit_linear_part(self.score, config, split)
         # Kept in the settings: a refit on everything has no validation to choose by.
-        self.config = config.replace(linear_gain=found.gain if found else 0.0)
-        if found:
-            slim = found.model.config
-            chosen = {"linear_penalties": (slim.l1, slim.l2), "linear_repeats": slim.repeats}
-            self.config = self.config.replace(**chosen)
+        slim, gain = (found.model.config, found.gain) if found else (None, 0.0)
+        penalties = (slim.l1, slim.l2) if slim else config.linear_penalties
+        self.config = config.replace(linear_gain=gain, linear_penalties=penalties)
         self.linear = found
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:

@@ -36,7 +36,7 @@ class ProfileConfig(Config):
     predicts the following items best inside the training part."""
     repeats: float | Literal["auto"] = setting("auto", at_least=0)
     """What a user's interactions with an item add to its score, where lists may show known items.
-    `auto` is the best number on validation, and 0 without `include_seen`."""
+    `auto` finds it as the window is found; it is 0 without `include_seen`."""
 
 
 WINDOWS = (None, 20, 10, 5)
@@ -49,11 +49,15 @@ _NEIGHBOURS, _USERS, _SCORES = 100, 2000, 40_000_000
 
 def some_users(split: Split) -> tuple[Indices, Split]:
     """Users of the validation part to choose a setting by, and the split with their part of it."""
-    users, most = np.unique(split.valid.goals.user), max(1, min(_USERS, _SCORES // split.n_items))
+    users, most = np.unique(split.valid.goals.user), _most_users(split)
     if len(users) > most:
         users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
     valid = split.valid.select(np.isin(split.valid.user, users))
     return users, dataclasses.replace(split, valid=valid)
+
+
+def _most_users(split: Split) -> int:
+    return max(1, min(_USERS, _SCORES // split.n_items))
 
 
 def first_level(values: dict[K, NDArray[np.float64]]) -> K:
@@ -78,28 +82,46 @@ def best_window(train: Interactions) -> int | None:
     Item neighbours from the first 80% of each user's interactions rank the rest, by NDCG@10. The
     window belongs to the log, not to one model: linear, neighbour and factor models agree on it.
     """
+    if (inner := _inner(train, train.repeats > 0)) is None:
+        return None
+    users, split, score = inner
+    return first_level({window: quality(score(window), users, split) for window in WINDOWS})
+
+
+def best_repeats(train: Interactions, window: int | None) -> float:
+    """What having an item once adds, in units of a user's largest score; found as the window is."""
+    if (inner := _inner(train, include_seen=True)) is None:
+        return 1.0
+    users, split, score = inner
+    scores, own = score(window), split.train.sequences().take(users).decayed_counts(train.n_items)
+    rows, unit = np.repeat(np.arange(len(users)), np.diff(own.indptr)), scores.max(axis=1).mean()
+    values = {}
+    for tried in _REPEATS:
+        more = scores.copy()
+        more[rows, own.indices] += np.float32(tried * unit) * own.data
+        values[tried] = quality(more, users, split).mean()
+    return max(values, key=values.__getitem__)
+
+
+def _inner(train: Interactions, include_seen: bool) -> Any:
+    """Users, an inner split, and scores of a window by item neighbours; None without an order."""
     if not train.has_order:
         return None
-    users, split = some_users(temporal_split(train, train=0.8, valid=0.2))
+    split = dataclasses.replace(
+        temporal_split(train, train=0.8, valid=0.2), include_seen=include_seen
+    )
+    users, split = some_users(split)
     if not len(users):
         return None
-    repeats = train.repeats > 0
-    by_item = canonical(split.train.csr().T)
-    neighbours = top_k_neighbours(by_item, min(_NEIGHBOURS, train.n_items - 1), shrink=20.0)
-    weights = canonical(neighbours.csr().T)
-    values: dict[int | None, NDArray[np.float64]] = {}
-    for window in WINDOWS:
+    k = min(_NEIGHBOURS, train.n_items - 1)
+    neighbours = top_k_neighbours(canonical(split.train.csr().T), k, shrink=20.0)
+    weights, histories = canonical(neighbours.csr().T), split.train.sequences().take(users)
 
-        def score(users: Indices, known: Sequences, window: int | None = window) -> Scores:
-            histories = known.take(users)
-            newest = histories if window is None else histories.last(window)
-            return rows_times(newest.csr(train.n_items), weights)
+    def score(window: int | None) -> Scores:
+        newest = histories if window is None else histories.last(window)
+        return rows_times(newest.csr(train.n_items), weights)
 
-        table = evaluate(
-            score, split, at=(10,), part="valid", metrics=("NDCG",), exclude_seen=not repeats
-        )
-        values[window] = table.per_user("NDCG@10")
-    return first_level(values)
+    return users, split, score
 
 
 class ProfileRecommender(Recommender):
@@ -137,17 +159,10 @@ class ProfileRecommender(Recommender):
         return self
 
     def _best_repeats(self, split: Split) -> float:
-        users, part = some_users(split)
-        if not len(users):
-            return 0.0
-        histories = split.train.sequences().take(users)
-        scores = self._score_sequences(histories, users)
-        unit, values = float(scores.max(axis=1).mean()), {}
-        for tried in _REPEATS:
-            self.config = self.config.replace(repeats=tried * unit)
-            more = self._add_repeats(scores.copy(), histories)
-            values[tried * unit] = quality(more, users, part).mean()
-        return max(values, key=values.__getitem__)
+        assert self.config.window != "auto"  # it is known after a fit
+        some = np.arange(0, split.n_users, 1 + split.n_users // _most_users(split), dtype=np.int32)
+        largest = self.score_profile(self.known.sequences().take(some), some).max(axis=1)
+        return best_repeats(split.train, self.config.window) * float(largest.mean())
 
     def _add_repeats(self, scores: Scores, histories: Sequences) -> Scores:
         if self._repeats:
