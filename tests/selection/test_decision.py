@@ -15,8 +15,7 @@ from leporid.experiments import Journal
 from leporid.selection import decision
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import Candidate, Result
-from leporid.selection.decision import Decision, decide
-from leporid.selection.search import Search
+from leporid.selection.search import Decision, Search, decide
 from tests.selection.clocks import Clock
 from tests.selection.test_search import FACTS, World
 
