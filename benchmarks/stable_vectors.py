@@ -1,13 +1,14 @@
 """How much lists and vectors change when a model is fitted again on 5% more data.
 
-    python -m benchmarks.stable_vectors FOLDER
+    python -m benchmarks.stable_vectors FOLDER valid|test
 
 FOLDER holds lastfm.parquet and movietweetings-100k.parquet. The old model is fitted on the first
-90% of a log, the new ones on the first 95%; the last 5% are the test. Refits from scratch and from
+90% of a log, the new ones on the first 95%; the last 5% are the test. For validation all of it is
+5% earlier: there the share of the steps and the threshold were chosen. Refits from scratch and from
 the old model are compared with the old model, and two seeds on the same data with each other.
 `changed`: 1 - overlap@10 of the lists of users both know. `written`: rows of users and items that
-`export --refresh` writes; `recall`: share of the model's own lists that are found among the rows
-that it leaves in the store.
+`export --refresh` writes at a threshold `moved`; `recall`: share of the model's own lists that are
+found among the rows that it leaves in the store.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from benchmarks.harness import write_record
 from leporid.data import Interactions, Split
 from leporid.interop import export_model
 from leporid.models import Recommender, everything
+from leporid.models.shared.saved import REFIT_SHARE
 
 LOGS = {"lastfm": 5, "movietweetings-100k": 10}
 """And the k of their core."""
@@ -36,12 +38,14 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 COMMON = {"dim": 32, "init": "svd", "recipe": None, "eval_every": 0}
 QUIET: dict[str, Any] = {"device": "cpu", "progress": False}
-SHARES = (0.25, 0.5, 1.0)
-MOVED = (0.02, 0.05, 0.1, 0.2, 0.3)
+ENDS = {"valid": (0.85, 0.90, 0.95), "test": (0.90, 0.95, 1.0)}
+"""Where the data of the old model, of the new ones and of the evaluation end."""
+SHARES = {"valid": (0.25, 0.5, 0.75, 1.0), "test": (REFIT_SHARE,)}
+MOVED = {"valid": (0.02, 0.05, 0.1, 0.15, 0.2, 0.3), "test": (0.05, 0.1, 0.2)}
 
 
-def parts(data: Interactions, by_user: bool) -> tuple[Interactions, Split]:
-    """The first 90% with ids of its own; the first 95% and the rest."""
+def parts(data: Interactions, by_user: bool, part: str) -> tuple[Interactions, Split]:
+    """The old data with ids of its own; the new data and what is evaluated."""
     assert data.time is not None
     if by_user:
         indptr = data.sequences().indptr
@@ -55,7 +59,9 @@ def parts(data: Interactions, by_user: bool) -> tuple[Interactions, Split]:
         columns = dict(zip(("user_id", "item_id", "timestamp"), (*ids, part.time), strict=True))
         return leporid.load(pa.table(columns))
 
-    old, new, rest = own(rank < 0.9), own(rank < 0.95), data.select(rank >= 0.95)
+    first, second, last = ENDS[part]
+    old, new = own(rank < first), own(rank < second)
+    rest = data.select((rank >= second) & (rank < last))
     user, item = (
         ids.encode(theirs.ids)[column]
         for ids, theirs, column in (
@@ -67,7 +73,7 @@ def parts(data: Interactions, by_user: bool) -> tuple[Interactions, Split]:
     test = Interactions.from_arrays(
         user[known], item[known], rest.time[known], new.users, new.items
     )
-    return old, Split(new, new.select(np.zeros(len(new), bool)), test, "first 95%")
+    return old, Split(new, new.select(np.zeros(len(new), bool)), test, f"first {second:.0%}")
 
 
 def changed(a: Recommender, b: Recommender) -> float:
@@ -86,8 +92,8 @@ def refreshed(model: Recommender, old: Path, folder: Path, moved: float) -> dict
     return {"moved": moved, **shares, "recall": parity.recall if parity else float("nan")}
 
 
-def study(log: str, name: str, data: Interactions, folder: Path) -> list[dict[str, Any]]:
-    old, split = parts(data, by_user=log == "lastfm")
+def study(log: str, name: str, data: Interactions, part: str, folder: Path) -> list[dict[str, Any]]:
+    old, split = parts(data, log == "lastfm", part)
     settings = {**COMMON, **MODELS[name], **QUIET}
     first = leporid.train(name, everything(old), seed=1, **settings)
     export_model(first, folder / "old", "parquet", check=0)
@@ -101,27 +107,28 @@ def study(log: str, name: str, data: Interactions, folder: Path) -> list[dict[st
 
     seeds = [leporid.train(name, everything(split.train), seed=s, **settings) for s in (1, 2)]
     row("two seeds", seeds[1], seeds[0])
-    row("from scratch", seeds[0], first, refreshed(seeds[0], folder / "old", folder, 0.05))
-    for share in SHARES:
+    row("from scratch", seeds[0], first)
+    for share in SHARES[part]:
         step = first.fitting.first_step(share)
         model = first.refit(split.train, init=first, first_step=step, **QUIET)
-        sweep = MOVED if share < 1 else MOVED[:1]
-        stored = [refreshed(model, folder / "old", folder, moved) for moved in sweep]
+        stored = [refreshed(model, folder / "old", folder, moved) for moved in MOVED[part]]
         row(f"from the old model, {share:.0%} of the steps", model, first, *stored)
     return rows
 
 
-def main(source: Path) -> None:
+def main(source: Path, part: str) -> None:
     rows = []
     warnings.simplefilter("ignore")
     settings = {"logs": LOGS, "models": MODELS, **COMMON}
     notes = [(__doc__ or "").split("\n\n")[2].strip().replace("\n", " ")]
+    settings |= {"part": part, "ends": ENDS[part]}
     for log, name in PAIRS:
         data = leporid.load(source / f"{log}.parquet").core(LOGS[log])
         with tempfile.TemporaryDirectory() as folder:
-            rows += study(log, name, data, Path(folder))
-        write_record("stable_vectors", rows, settings, notes)
+            rows += study(log, name, data, part, Path(folder))
+    name = "stable_vectors" + "_validation" * (part == "valid")
+    write_record(name, rows, settings, notes)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

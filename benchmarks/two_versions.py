@@ -5,7 +5,8 @@
 FOLDER is a checkout of the other version. Each job runs in a process of its own, old and new in
 turns; a row has the best seconds of each and their ratio. Data is random with a power law,
 the same for both. Steps are the difference of two trainings without validation, so that what
-comes before and after them does not count.
+comes before and after them does not count. `--jobs train:LOG` is a whole training as it comes: the
+default model on a file or data set from LEPORID embeddings, until its patience ends it.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ def measure(name: str) -> float:
     import leporid
     from leporid.spectral import laplacian_eigenpairs
 
+    if name.startswith("train:"):
+        split = leporid.temporal_split(leporid.load(name.removeprefix("train:")))
+        return best_of(1, lambda: leporid.train("dlr2", split, recipe="general", progress=False))
     split = leporid.temporal_split(leporid.load(log()))
     X = split.train.csr()
     if name == "neighbours":

@@ -26,6 +26,8 @@ class ProgressLike:
 
 
 NullProgress = ProgressLike
+Progress = bool | ProgressLike | None
+"""What `progress=` takes."""
 
 
 class RichProgress(ProgressLike):
@@ -96,7 +98,7 @@ class PlainProgress(ProgressLike):
         say(f"{text}, {_note(fields, ', ')}" if fields else text)
 
 
-def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
+def make_progress(progress: Progress) -> ProgressLike:
     """Turn the usual `progress=` argument into something to report to."""
     if progress is None or isinstance(progress, bool):
         if not (progress and _is_wanted()):

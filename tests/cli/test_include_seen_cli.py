@@ -88,6 +88,29 @@ def test_stats_count_repeats_and_advise(log: Path, tmp_path: Path) -> None:
     assert "--include-seen" not in output
 
 
+def test_repeats_are_those_of_the_goal_and_choose_says_where_they_are_rare(tmp_path: Path) -> None:
+    """Users view an item three times and buy it once; the first item they buy a second time."""
+    lines = ["user_id,item_id,event,timestamp"]
+    for user in range(40):
+        for time in range(0, 80, 8):
+            item = (user * 7 + time) % 31
+            lines += [f"{user},{item},view,{time + k}" for k in range(3)]
+            lines.append(f"{user},{item},purchase,{time + 4}")
+    once, twice = tmp_path / "once.csv", tmp_path / "twice.csv"
+    once.write_text("\n".join(lines) + "\n")
+    lines += [f"{user},{user * 7 % 31},purchase,90" for user in range(40)]
+    twice.write_text("\n".join(lines) + "\n")
+    kinds = ("--event", "event", "--goal", "purchase")
+    assert "repeats: 0 of 400 interactions" in call("data", "stats", once, *kinds).stdout
+    output = call("data", "stats", twice, *kinds).stdout
+    assert "repeats: 40 of 440 interactions (9.1%)" in output
+    assert "--include-seen" in output
+    options = (*kinds, "--include-seen", "--budget", "3s", "--models", "toppop")
+    for log, rare in ((once, True), (twice, False)):
+        done = call("choose", log, *options, "-o", tmp_path / f"{log.stem}-run")
+        assert ("repeats are rare, 0 of 400 interactions" in done.stderr) == rare
+
+
 def test_choose_prints_the_option_again(log: Path, tmp_path: Path) -> None:
     options = ("--budget", "3s", "--only", "toppop,frequency")
     done = call("choose", log, "--include-seen", *options, "-o", tmp_path / "run")

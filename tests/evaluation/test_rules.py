@@ -57,6 +57,11 @@ def genres_of(item: int) -> list[str]:
     return [] if row is None else [g for g in GENRES[row % 5].split("|") if g]
 
 
+def rarest_of(item: int) -> list[str]:
+    """War is rarer than Drama and Comedy; of equals the first of the cell counts."""
+    return sorted(genres_of(item), key=lambda g: sum(g in genres_of(i) for i in range(N_ITEMS)))[:1]
+
+
 def oracle(scores: NDArray[Any], hidden: set[int], n: int, allowed: list[int], **rules: Any) -> Any:
     """One list, item by item; every item is in the pool, since there are fewer than 200."""
     left = [i for i in allowed if i not in hidden]
@@ -66,13 +71,11 @@ def oracle(scores: NDArray[Any], hidden: set[int], n: int, allowed: list[int], *
         values[i] += deviation * rules.get("boost", np.zeros(N_ITEMS))[i]
     low, high = min(values.values()), max(values.values())
     unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
-    d, chosen = rules.get("diversity", 0.0), list[int]()
+    d, chosen, of = rules.get("diversity", 0.0), list[int](), rules.get("of", genres_of)
     while len(chosen) < n:
         best = None
         for i in sorted(left, key=lambda i: -scores[i]):
-            full = any(
-                sum(g in genres_of(c) for c in chosen) >= rules.get("cap", 99) for g in genres_of(i)
-            )
+            full = any(sum(g in of(c) for c in chosen) >= rules.get("cap", 99) for g in of(i))
             near = max([0.0, *(float(unit[i] @ unit[c]) for c in chosen)])
             worth = (1 - d) * (values[i] - low) / (high - low) - d * near
             if i not in chosen and not full and (best is None or worth > best[0] + 1e-9):
@@ -85,6 +88,7 @@ def oracle(scores: NDArray[Any], hidden: set[int], n: int, allowed: list[int], *
 
 CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"max_per": {"genre": 2}}, {"cap": 2}),
+    ({"max_per_rarest": {"genre": 2}}, {"cap": 2, "of": rarest_of}),
     ({"diversity": 0.4}, {"diversity": 0.4}),
     ({"diversity": 0.7, "max_per": {"genres": 1}}, {"diversity": 0.7, "cap": 1}),
     ({"boost": {"added": 0.5}}, {"boost": "added"}),
@@ -172,6 +176,16 @@ def test_slots_fix_ranks_for_users_who_do_not_have_the_item(
         bound.top_k(scores, 2)
 
 
+def test_lists_of_numbers_are_values_and_a_missing_one_hides_no_other(known: Interactions) -> None:
+    cells = [[i % 3, None, 10 + i % 2] for i in range(N_ITEMS)]
+    table = pa.table({"item_id": known.items.ids, "shelves": pa.array(cells, pa.list_(pa.int32()))})
+    catalogue = Catalogue(known, table, lambda: VECTORS)
+    assert Rules(only={"shelves": [2]}).bind(catalogue).allowed.sum() == N_ITEMS // 3
+    listed = Rules(max_per={"shelves": 1}).bind(catalogue).top_k(scores_of(1), 9).items[0]
+    kept = [item for item in listed if item >= 0]
+    assert sorted(i % 2 for i in kept) == [0, 1], "one of each parity"
+
+
 def test_recency_is_the_first_interaction(known: Interactions) -> None:
     boosted = Rules(boost={"recency": 100}).bind(Catalogue(known, None, lambda: VECTORS))
     assert known.time is not None
@@ -206,6 +220,7 @@ def test_a_list_does_not_depend_on_other_users(catalogue: Catalogue) -> None:
         ({"max_per": {"genre": 0}}, r"max_per\.genre must be a whole number"),
         ({"max_per": {"genre": True}}, r"max_per\.genre must be a whole number"),
         ({"max_per": {"genre": 2.5}}, r"max_per\.genre must be a whole number"),
+        ({"max_per_rarest": {"genre": 0}}, r"max_per_rarest\.genre must be a whole number"),
         ({"diversity": 1.5}, "diversity must be at least 0 and at most 1"),
         ({"diversity": "high"}, "Rules.diversity must be float"),
         ({"boost": {"price": 1000}}, r"boost\.price must be a number within"),

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import leporid
 from leporid.data import Split, item_features
+from leporid.errors import DataError
 from leporid.models import Recommender
 
 
@@ -65,3 +68,23 @@ def test_it_is_saved_and_answers_without_the_table(
     users = np.arange(9, dtype=np.int32)
     assert np.array_equal(loaded.score(users), model.score(users))
     assert loaded.recommend_history([[split.items.external(2)]], n=3)[0].shape == (1, 3)
+
+
+def test_a_table_in_memory_does_as_its_file_and_is_asked_for_again(
+    split: Split, table: str, tmp_path: Path
+) -> None:
+    frame = pa.csv.read_csv(table)
+    model = leporid.train("itemknn", split, items=frame, progress=False)
+    users = np.arange(9, dtype=np.int32)
+    by_file = leporid.train("itemknn", split, items=table, progress=False)
+    assert np.array_equal(model.score(users), by_file.score(users))
+    loaded = Recommender.load(model.save(tmp_path / "model"))
+    assert np.array_equal(loaded.score(users), model.score(users))
+    with pytest.raises(DataError, match="the item table"):
+        loaded.refit(split)
+    again, final = (
+        loaded.refit(split, tables={"items": frame}),
+        leporid.train("itemknn", split, items=frame, final=True, progress=False),
+    )
+    assert np.array_equal(again.score(users), final.score(users))
+    assert not np.array_equal(again.score(users), loaded.score(users))

@@ -63,7 +63,7 @@ def test_a_split_keeps_it_through_a_file_and_into_its_inner_split(
     assert not Split.load(split.save(tmp_path / "b")).include_seen
     assert inner_validation_split(both).include_seen
     assert not inner_validation_split(split).include_seen
-    with pytest.warns(LeporidWarning, match="only 0 of .* interactions are repeats"):
+    with pytest.warns(LeporidWarning, match="repeats are rare, 0 of .* interactions"):
         leporid.temporal_split(leporid.synthesize(30, 20, 300, seed=0)).including_seen()
 
 
@@ -150,7 +150,7 @@ def groceries() -> Interactions:
 @pytest.mark.parametrize("seen", [False, True])
 def test_choose_judges_and_deploys_by_it(seen: bool, tmp_path: Path) -> None:
     split = leporid.temporal_split(groceries())
-    some = ("toppop", "frequency", "itemknn", "p3alpha")
+    some = ("toppop", "frequency", *(() if seen else ("itemknn", "p3alpha")))
     chosen = leporid.choose(
         split, 60, models=some, include_seen=seen, output=tmp_path / "run", progress=False,
         clock=Clock(0.005),
@@ -170,3 +170,32 @@ def test_choose_of_a_path_keeps_its_repeats(tmp_path: Path) -> None:
     models, how = ("toppop", "frequency"), {"progress": False, "clock": Clock(0.01)}
     chosen = leporid.choose(file, 30, models=models, include_seen=True, **how)  # type: ignore[arg-type]
     assert len(chosen.model.known) == len(groceries())
+
+
+def test_profile_models_learn_on_validation_what_repeats_are_worth(tmp_path: Path) -> None:
+    split = leporid.temporal_split(groceries())
+    own: Any = np.zeros((60, split.n_items))
+    for user in range(60):
+        items = split.train_valid.sequences().of(user)
+        np.add.at(own[user], items, 2.0 ** (-np.arange(len(items))[::-1] / 100))
+    users = np.arange(60, dtype=np.int32)
+    for name in ("slim", "itemknn", "ials"):
+        assert leporid.train(name, split, progress=False).config.repeats == 0
+        found: Any = leporid.train(name, split, include_seen=True, progress=False)
+        without: Any = leporid.train(name, split, include_seen=True, repeats=0.0, progress=False)
+        assert found.config.repeats > 0
+        expected = without.score(users) + found.config.repeats * own
+        np.testing.assert_allclose(found.score(users), expected, rtol=1e-4, atol=1e-5)
+        again = Recommender.load(found.save(tmp_path / name))
+        np.testing.assert_array_equal(again.score(users), found.score(users))
+        values = [
+            leporid.evaluate(one, split, at=(10,), part="valid", exclude_seen=False).mean()
+            for one in (found, without)
+        ]
+        assert values[0]["NDCG@10"] > values[1]["NDCG@10"]
+    slim: Any = leporid.train("slim", split, include_seen=True, progress=False)
+    history = slim.known.sequences().take([3])
+    item = int(history.of(0)[0])
+    (reasons,) = slim.reasons(history, np.array([item]), n=40)
+    assert item in dict(reasons)
+    assert sum(value for _, value in reasons) == pytest.approx(slim.score(users[3:4])[0, item])

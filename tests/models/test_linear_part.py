@@ -13,10 +13,11 @@ import leporid
 from leporid.data import Interactions, Split
 from leporid.errors import LeporidWarning
 from leporid.models import Recommender
-from leporid.models.dlr2 import linear_part
-from leporid.models.dlr2.linear_part import choose_gain
+from leporid.models.dlr2 import DLR2Config, linear_part
+from leporid.models.dlr2.linear_part import LinearPart, choose_gain
 from leporid.models.shared.profiles import best_window
 from leporid.models.slim import SLIM
+from tests.models.test_include_seen import groceries
 
 USERS = np.arange(20, dtype=np.int32)
 SETTINGS: dict[str, Any] = {
@@ -52,6 +53,20 @@ def test_it_is_saved_and_refitted(split: Split, model: Any, tmp_path: Path) -> N
     final = loaded.refit(split, device="cpu")
     assert final.linear.gain == loaded.config.linear_gain == 8.0
     assert len(final.train) == len(split.train) + len(split.valid) + len(split.test)
+
+
+def test_it_learns_repeats_and_a_refit_keeps_their_weight(tmp_path: Path) -> None:
+    split = leporid.temporal_split(groceries())
+    how = {"init": "svd", "linear_gain": 8.0, "include_seen": True, **SETTINGS}
+    model: Any = leporid.train("dlr2", split, **how)
+    loaded: Any = Recommender.load(model.save(tmp_path / "m"))
+    np.testing.assert_array_equal(loaded.score(USERS), model.score(USERS))
+    repeats = model.config.linear_repeats
+    assert model.linear.model.config.repeats == repeats > 0
+    assert loaded.refit(split, device="cpu").linear.model.config.repeats == repeats
+    older = model.linear.arrays()
+    older["linear.settings"] = older["linear.settings"][:2]
+    assert LinearPart.taken_from(older, model.train).model.config.repeats == 0
 
 
 def test_an_extended_model_keeps_it(split: Split, model: Any) -> None:
@@ -94,8 +109,9 @@ def test_a_catalogue_that_is_too_large_has_none(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(linear_part, "_PAIRS", 100.0)
+    auto = DLR2Config(linear_gain="auto")
     with pytest.warns(LeporidWarning, match="40 items with long histories"):
-        found = linear_part.fit_linear_part(lambda *_: np.zeros(1), "auto", None, split)
+        found = linear_part.fit_linear_part(lambda *_: np.zeros(1), auto, split)
     assert found is None
 
 

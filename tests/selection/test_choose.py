@@ -338,6 +338,27 @@ def test_content_that_decides_is_chosen_and_printed(short: None, tmp_path: Path)
     assert chosen.tested[0]["HR@10"] > 0.9 > chosen.tested[1]["HR@10"]
 
 
+def test_a_network_is_tried_with_the_table_and_keeps_it_where_it_helps(
+    short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of 8 kinds has 40 items, and users keep to one kind: hardly two share an item."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (u, u % 8 + 8 * int(k), t) for u in range(96) for t, k in enumerate(rng.permutation(40)[:7])
+    ]
+    table = ["item_id,kind", *(f"{item},kind{item % 8}" for item in range(320))]
+    (tmp_path / "items.csv").write_text("\n".join(table) + "\n")
+    monkeypatch.setattr(candidates, "SMALL_LOG_MAX_STEPS", 100)
+    how: dict[str, Any] = {"models": ("toppop", "sasrec"), "items": tmp_path / "items.csv"}
+    chosen = leporid.choose(log_of(rows), 6000, progress=False, clock=Clock(), **how)
+    found = {row["settings"]: row["NDCG@10"] for row in chosen.table if row["model"] == "sasrec"}
+    informed = [value for settings, value in found.items() if "with features" in settings]
+    assert max(informed) > max(set(found.values()) - {*informed}), found
+    assert "sasrec" in chosen.winner
+    assert "with features" in chosen.winner
+    assert f"item_table={tmp_path}/items.csv" in chosen.commands[1]
+
+
 def test_the_learning_curve_has_half_of_the_users_and_all(chosen: Choice) -> None:
     curve = chosen.details["learning curve"]
     row = next(row for row in chosen.table if _label(row) == curve["candidate"])

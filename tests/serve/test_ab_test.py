@@ -145,6 +145,12 @@ def test_a_run_with_other_users_and_items_fails_no_request(
         assert user in both or result["run"] == "main"
     assert "compare" in {result["run"] for result in answer["results"]}
     assert answer["impressions"] == len(both & set(users))
+    only_here = next(item for item in items if item not in set(other.items.ids.to_pylist()))
+    ruled = ask(app, {"users": users, "rules": {"slots": {"1": only_here}}})
+    assert {result["run"] for result in ruled["results"]} == {"main"}, "the rule fits one run alone"
+    assert ruled["impressions"] == 0
+    ruled = ask(app, {"users": users, "rules": {"boost": {"recency": 0.1}}})
+    assert ruled["impressions"] == len(both & set(users))
     unknown = post(app, "/recommend", {"users": users, "candidates": ["ghost"]}, headers=WRITE)
     assert unknown.status_code == 422
 

@@ -31,6 +31,7 @@ def listed(result: dict[str, Any]) -> list[Any]:
     [
         RULES,
         {"only": {"genre": ["war"]}},
+        {"max_per_rarest": {"genre": 1}},
         {"slots": {"2": 5}, "boost": {"recency": 0.5}},
         {},
     ],
@@ -81,6 +82,9 @@ def test_requests_with_different_rules_and_lengths_do_not_mix(app: Any, model: R
         {"exclude": {"title": {"at_least": 1e999}}},
         {"max_per": {"genre": 10**30}},
         {"max_per": {"genre": -1}},
+        {"max_per_rarest": {"genre": 10**30}},
+        {"max_per_rarest": {str(number): 1 for number in range(5000)}},
+        {"max_per_rarest": {"colour": 3}},
         {"diversity": 2},
         {"diversity": "1"},
         {"diversity": 10**400},

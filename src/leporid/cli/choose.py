@@ -33,7 +33,7 @@ def choose(
     seed: Seed = 0,
     device: Device = "auto",
     dataset: Dataset = None,
-    items: Annotated[str | None, "Item table: content initialisations, titles [none]."] = None,
+    items: Annotated[str | None, "Item table: models are tried with it too; titles [none]."] = None,
     json_output: Json = False,
 ) -> None:
     """Search models and initialisations for DATA; the best, fitted on everything, is the output.

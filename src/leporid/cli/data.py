@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,6 +61,9 @@ def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
     read = data.source.as_dict() if data.source is not None else None
     left_out = sum(n for why, n in data.dropped.items() if why.startswith("duplicate pair"))
     repeats, rows = data.repeats + left_out, len(data) + left_out
+    if log.goal:  # an item that is viewed again is no repeat
+        every = replace(log, duplicates="all").load(source, quiet=True)
+        repeats, rows = every.repeats, len(every.goals)
     report = {**figures, "repeats": repeats, "dropped": dict(data.dropped), "source": read}
     lines = [f"repeats: {repeats:,} of {rows:,} interactions ({repeats / max(rows, 1):.1%})"]
     if repeats >= _COMMON_REPEATS * rows > 0:

@@ -219,7 +219,7 @@ def export(
     address: Annotated[str | None, "--to qdrant, pgvector: a server to load as well."] = None,
     check: Annotated[int, "--to: compare the lists of this many users; 0: none."] = 1000,
     refresh: Annotated[Path | None, "--to: write what changed since this export, or run."] = None,
-    moved: Annotated[float | None, "--refresh: share of its length a row may move [0.05]."] = None,
+    moved: Annotated[float | None, "--refresh: median lengths that a row may move [0.1]."] = None,
     json_output: Json = False,
 ) -> None:
     """Write SOURCE's vectors and ids in another format, or with --to a model into a system."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from leporid.artifacts import atomic_path, cache_directory, user_cache_directory
 from leporid.errors import DataError, UnknownNameError
-from leporid.progress import ProgressLike, make_progress
+from leporid.progress import Progress, make_progress
 
 _RECBOLE = "recbole==1.2.1"
 _RECBOLE_SHA256 = {
@@ -117,7 +117,7 @@ def cache_dir() -> Path:
     return cache_directory() or user_cache_directory()
 
 
-def fetch(name: str, *, progress: bool | ProgressLike | None = None) -> DatasetFiles:
+def fetch(name: str, *, progress: Progress = None) -> DatasetFiles:
     """The files of a named data set, downloaded and checked on first use."""
     if name not in DATASETS:
         raise UnknownNameError("data set", name, DATASETS)
@@ -197,9 +197,7 @@ def _from_wheel(folder: Path, official: DataError) -> None:
         extract(wheels[0], folder, _RECBOLE_SHA256, _RECBOLE_SHA256)
 
 
-def download(
-    url: str, target: Path, *, md5: str = "", progress: bool | ProgressLike | None = None
-) -> Path:
+def download(url: str, target: Path, *, md5: str = "", progress: Progress = None) -> Path:
     """Fetch `url` into `target`; a file whose checksum differs is never kept."""
     import pooch
 

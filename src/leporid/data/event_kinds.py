@@ -34,10 +34,7 @@ class EventKinds(NamedTuple):
         goals = (goal,) if isinstance(goal, str) else tuple(map(str, goal or ()))
         if event is None:
             if weights or goals:
-                raise ConfigError(
-                    "weights of events and a goal need the column of the kinds: name it with "
-                    "event=... (--event on the command line)"
-                )
+                raise ConfigError("weights and a goal need the event column: event=... (--event)")
             return None
         if not (weights or goals):
             raise ConfigError(

@@ -222,6 +222,11 @@ class Interactions:
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
     @cached_property
+    def popularity(self) -> NDArray[np.int32]:
+        """int32[n_items]: the events of each item."""
+        return np.bincount(self.item, minlength=self.n_items).astype(np.int32)
+
+    @cached_property
     def is_first(self) -> NDArray[np.bool_]:
         """bool[n]: False where an earlier event has the same user and item."""
         return self.first_after(self.select(np.arange(0)))
@@ -365,7 +370,7 @@ class Interactions:
             density=int(np.count_nonzero(self.is_first)) / max(self.n_users * self.n_items, 1),
             tail_user_share=users,
             tail_item_share=items,
-            repeat_share=self.repeats / max(n, 1),
+            repeat_share=self.repeats / max(len(self.goals), 1),
         )
 
     @cached_property

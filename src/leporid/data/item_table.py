@@ -138,9 +138,9 @@ class ItemTable:
         values = self.ids if column is None else self.raw[column]
         with in_words(f"{self.name}, column {column or 'of ids'}", "is no text"):
             if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-                text = pc.binary_join(values, "|")
-            else:
-                text = uuids_as_text(values).cast(pa.string())
+                cells = ([p for p in cell or () if p is not None] for cell in values.to_pylist())
+                return ["|".join(map(str, cell)) for cell in cells]
+            text = uuids_as_text(values).cast(pa.string())
             return list(pc.fill_null(text, "").to_pylist())
 
     def find(self, names: str) -> str | None:

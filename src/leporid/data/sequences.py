@@ -58,6 +58,17 @@ class Sequences:
         values = np.ones(len(items), np.float32) if weights is None else weights[first:last].copy()
         return sparse.csr_array((values, items, self.indptr - first), shape=(len(self), n_items))
 
+    def decayed_counts(self, n_items: int, half_life: float = 100.0) -> sparse.csr_array:
+        """float32[len(self), n_items]: the sum of 2^(-age / half_life) over a user's interactions.
+
+        Each counts with its weight. The age is the number of the user's interactions after it.
+        """
+        rows = self.csr(n_items, self.weights)
+        age = np.repeat(rows.indptr[1:], np.diff(rows.indptr)) - 1 - np.arange(rows.nnz)
+        rows.data *= np.exp2(-age / half_life)
+        rows.sum_duplicates()
+        return rows
+
     def goals(self) -> Self:
         """The items of goal events alone."""
         if self.goal is None:

@@ -104,7 +104,7 @@ class Split:
         total = len(self.train_valid.goals) + len(test)
         repeats = self.train_valid.repeats + len(test) - len(self.targets("test"))
         if include_seen and repeats < RARE_REPEATS * total:
-            text = f"only {repeats:,} of {total:,} interactions are repeats: include_seen "
+            text = f"repeats are rare, {repeats:,} of {total:,} interactions: include_seen "
             warn(f"{text}(--include-seen) is for logs that have them, read with duplicates='all'")
         return replace(self, include_seen=include_seen)
 

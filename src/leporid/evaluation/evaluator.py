@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
+from numba import prange
 from numpy.typing import NDArray
 
 from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect
@@ -27,6 +28,7 @@ from leporid.evaluation.ranking import (
     masked_top_k_torch,
 )
 from leporid.evaluation.rules import BoundRules
+from leporid.kernel import kernel
 from leporid.progress import ProgressLike, make_progress
 
 Users = NDArray[np.int32]
@@ -171,7 +173,8 @@ def evaluate(
     exclude_seen = not shows if exclude_seen is None else exclude_seen
     known, hidden = split.known(part).sequences(), split.known(part).hidden(not exclude_seen)
     held_out, repeated = _items_to_find(split, part, not exclude_seen)
-    users, n = np.unique(held_out.user), cuts[-1]
+    to_find, n = held_out.sequences(), cuts[-1]
+    users = np.flatnonzero(np.diff(to_find.indptr)).astype(np.int32)
     _refuse_lists(model, rules)
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
@@ -189,17 +192,16 @@ def evaluate(
             top[start : start + step] = _ranked(scorer(chunk), chunk, *about)
             reporter.advance(len(chunk))
         reporter.close()
-    train = split.train
-    popularity = np.bincount(train.item, minlength=train.n_items).astype(np.int32)
-    cold = held_out.user[popularity[held_out.item] == 0]
+    popularity, lists = split.train.popularity, (to_find.indptr, to_find.items)
+    hits, relevant, cold = _compare(top, users, lists, popularity_class(popularity), popularity)
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
-        hits=_find_hits(top, users, held_out),
-        relevant=_by_class(held_out, popularity)[users],
-        cold_relevant=np.bincount(cold, minlength=train.n_users)[users].astype(np.int32),
-        activity=np.diff(train.sequences().indptr).astype(np.int32),
+        hits=np.asfortranarray(hits),  # metrics add up ranks over all users at once
+        relevant=relevant,
+        cold_relevant=cold,
+        activity=np.diff(split.train.sequences().indptr).astype(np.int32),
         popularity=popularity,
         at=cuts,
         families=families,
@@ -213,13 +215,6 @@ def evaluate(
 def _refuse_lists(model: Any, rules: BoundRules | None) -> None:
     if rules is not None and isinstance(model, Recommendations | TopK):
         raise ConfigError("lists are evaluated as given: rules need a model or its scores")
-
-
-def _by_class(held_out: Interactions, popularity: NDArray[np.int32]) -> NDArray[np.int32]:
-    """int32[n_users, 3]: each user's held-out items by the class of the item."""
-    classes = held_out.user * np.int64(3) + popularity_class(popularity)[held_out.item]
-    counts = np.bincount(classes, minlength=held_out.n_users * 3)
-    return counts.reshape(-1, 3).astype(np.int32)
 
 
 def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -251,12 +246,7 @@ def _items_to_find(split: Split, part: Part, include_seen: bool) -> tuple[Intera
 
 
 def _ranked(
-    scores: Any,
-    users: Users,
-    split: Split,
-    n: int,
-    seen: Sequences,
-    rules: BoundRules | None,
+    scores: Any, users: Users, split: Split, n: int, seen: Sequences, rules: BoundRules | None
 ) -> NDArray[np.int32]:
     """int32[m, n]: the best items for some users, from their scores."""
     if tuple(scores.shape) != (len(users), split.n_items):
@@ -284,7 +274,10 @@ def _scorer(model: Any, split: Split, known: Sequences) -> Callable[[Users], Any
                 f"the scores have shape {model.shape}, the split has {split.n_users} users and "
                 f"{split.n_items} items"
             )
-        return lambda users: model[users]
+        # Rows of consecutive users are not copied.
+        return lambda users: model[
+            slice(users[0], users[-1] + 1) if np.ptp(users) < len(users) else users
+        ]
     for side in ("users", "items"):
         fitted = getattr(model, side, None)
         if isinstance(fitted, IdMap) and fitted != getattr(split, side):
@@ -332,11 +325,18 @@ def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) ->
     return np.ascontiguousarray(lists.items[users, :n], dtype=np.int32)
 
 
-def _find_hits(
-    top: NDArray[np.int32], users: NDArray[np.int32], held_out: Interactions
-) -> NDArray[np.bool_]:
-    """bool[m, k]: whether each listed item is among the user's held-out ones."""
-    rows = np.broadcast_to(users[:, None], top.shape)
-    found = np.asarray(held_out.csr()[rows.ravel(), np.maximum(top, 0).ravel()]).reshape(top.shape)
-    # Column by column in memory, since metrics add up ranks over all users at once.
-    return np.asfortranarray((found > 0) & (top >= 0))
+@kernel(parallel=True)
+def _compare(top: Users, users: Users, held_out: Any, classes: Any, popularity: Any) -> Any:
+    """bool[m, k]: whether each listed item is held out; int32[m, 3], int32[m]: how many
+    held-out items of each class, and cold ones, a user has.
+    """
+    indptr, items = held_out
+    hits = np.zeros(top.shape, np.bool_)
+    relevant, cold = np.zeros((len(users), 3), np.int32), np.zeros(len(users), np.int32)
+    for row in prange(len(users)):
+        for item in items[indptr[users[row]] : indptr[users[row] + 1]]:
+            relevant[row, classes[item]] += 1
+            cold[row] += popularity[item] == 0
+            for rank in range(top.shape[1]):
+                hits[row, rank] |= top[row, rank] == item
+    return hits, relevant, cold

@@ -45,12 +45,7 @@ class Probe:
 
 
 def probe(
-    vectors: Any,
-    split: Split,
-    *,
-    part: Part = "valid",
-    last: int = 10,
-    neighbours: int = 100,
+    vectors: Any, split: Split, *, part: Part = "valid", last: int = 10, neighbours: int = 100
 ) -> Probe:
     """How well vectors alone predict the held-out items of `split`, in seconds.
 

@@ -6,6 +6,7 @@ into arrays; `BoundRules.top_k` then ranks as `masked_top_k` does.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,6 +48,9 @@ class Rules(Config):
     """Column to condition: items must meet none of them."""
     max_per: dict[str, Any] = field(default_factory=dict)
     """Column to the number of items with the same value that a list may have."""
+    max_per_rarest: dict[str, Any] = field(default_factory=dict)
+    """The same where an item counts once, under the value of its cell that fewest items have: the
+    most specific one of "Clothing|Shoes|Sneakers"."""
     diversity: float = setting(0.0, at_least=0, at_most=1)
     """d of maximal marginal relevance: each next item has the largest (1 - d) r - d c, r its score
     scaled to [0, 1] over the candidates, c its largest cosine to an item above it, at least 0."""
@@ -98,11 +102,12 @@ class Rules(Config):
         boost = np.zeros(len(items))
         for column, factor in self.boost.items():
             boost += factor * _standardised(catalogue.numbers(column))
-        columns = [catalogue.column(name) for name in self.max_per]
-        none = sparse.csr_array((len(items), 0), dtype=np.float32)
-        labels = sparse.hstack([none, *(column.labels for column in columns)], "csr")
-        pairs = zip(columns, self.max_per.values(), strict=True)
-        caps = np.asarray([most for column, most in pairs for _ in column.names], np.int32)
+        parts = [sparse.csr_array((len(items), 0), dtype=np.float32)]
+        parts += [catalogue.column(name).labels for name in self.max_per]
+        parts += [catalogue.column(name).rarest for name in self.max_per_rarest]
+        most = [0, *self.max_per.values(), *self.max_per_rarest.values()]
+        caps = np.repeat(np.asarray(most, np.int32), [part.shape[1] for part in parts])
+        labels = sparse.hstack(parts, "csr")
         vectors = catalogue.vectors if self.diversity else np.zeros((0, 0), np.float32)
         return BoundRules(self, items, allowed, boost, labels, caps, vectors, slots)
 
@@ -162,7 +167,7 @@ class BoundRules:
         mask = self.allowed & (True if allowed is None else allowed)
         fixed = {rank: item for rank, item in self.slots.items() if mask[item]}
         mask[list(fixed.values())] = False
-        if self.rules.boost or self.rules.max_per or self.rules.diversity:
+        if self.rules.boost or len(self.caps) or self.rules.diversity:
             pool = masked_top_k(scores, self._pool(n), seen=seen, allowed=mask)
             top = self._chosen(pool, n)
         else:
@@ -244,10 +249,12 @@ def _is_condition(value: Any) -> bool:
 
 
 _CONDITION = _is_condition, f"a value, a list, or numbers for {', '.join(BOUNDS)}"
+_COUNT = (lambda v: type(v) is int and 1 <= v <= _RANKS), f"a whole number up to {_RANKS}"
 _ENTRIES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "only": _CONDITION,
     "exclude": _CONDITION,
-    "max_per": (lambda v: type(v) is int and 1 <= v <= _RANKS, f"a whole number up to {_RANKS}"),
+    "max_per": _COUNT,
+    "max_per_rarest": _COUNT,
     "boost": (lambda v: _is_number(v, 100), "a number within -100 .. 100"),
     "slots": (lambda v: type(v) in (int, str), "the id of an item"),
 }
@@ -269,6 +276,8 @@ class Column(NamedTuple):
     """Code of each value as text in lower case: of cells, and of their parts in "Drama|War"."""
     labels: sparse.csr_array
     """float32[n_items, n_values]: 1 where an item has a value."""
+    rarest: sparse.csr_array
+    """The same with one value per item: of the parts of its cell the one that fewest items have."""
 
 
 class Catalogue:
@@ -357,11 +366,19 @@ def _read(table: ItemTable, name: str, rows: NDArray[np.int64]) -> Column:
     if pa.types.is_primitive(cells.type) or pa.types.is_decimal(cells.type):
         numbers = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-    texts, names, codes, ends = table.texts(name), dict[str, int](), list[int](), [0]
+    texts, names, listed = table.texts(name), dict[str, int](), list[list[int]]()
     for row in rows.tolist():
         text = texts[row].strip() if row >= 0 else ""
         parts = dict.fromkeys(part.casefold() for part in (text, *table.genres(text)))
-        codes += [names.setdefault(part, len(names)) for part in parts if part]
-        ends.append(len(codes))
-    ones, shape = np.ones(len(codes), np.float32), (len(rows), len(names))
-    return Column(numbers, names, sparse.csr_array((ones, codes, ends), shape=shape))
+        listed.append([names.setdefault(part, len(names)) for part in parts if part])
+    count = Counter(code for codes in listed for code in codes)
+    # Of several the first is the whole cell.
+    rarest = [sorted(codes[1:] or codes, key=count.__getitem__)[:1] for codes in listed]
+    return Column(numbers, names, *(_labels(codes, len(names)) for codes in (listed, rarest)))
+
+
+def _labels(listed: list[list[int]], n_values: int) -> sparse.csr_array:
+    """float32[len(listed), n_values]: 1 where a row lists a code."""
+    codes, ends = [code for row in listed for code in row], np.cumsum([0, *map(len, listed)])
+    ones = np.ones(len(codes), np.float32)
+    return sparse.csr_array((ones, codes, ends), shape=(len(listed), n_values))

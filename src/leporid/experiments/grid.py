@@ -21,7 +21,7 @@ from leporid.experiments.journal import claim
 from leporid.experiments.record import Meter, Results, RunRecord, record_key
 from leporid.experiments.tuning import tune
 from leporid.machine import versions
-from leporid.progress import ProgressLike, make_progress
+from leporid.progress import Progress, make_progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +92,7 @@ def load_split(source: str, core: int, protocol: str, min_rating: float | None =
     return split_by(data.core(core) if core > 1 else data, protocol)
 
 
-def run_cell(
-    cell: Cell, *, device: str = "auto", progress: bool | ProgressLike | None = None
-) -> FittedRun:
+def run_cell(cell: Cell, *, device: str = "auto", progress: Progress = None) -> FittedRun:
     """Fit and test one cell. Selection uses validation only; test is read once."""
     split = load_split(cell.source, cell.core, cell.protocol, cell.min_rating)
     reporter = make_progress(progress)
@@ -225,7 +223,7 @@ def run_grid(
     *,
     device: str = "auto",
     retry_failed: bool = False,
-    progress: bool | ProgressLike | None = None,
+    progress: Progress = None,
 ) -> dict[str, RunRecord | str]:
     """Run every cell nobody else has run or is running; several processes may share `root`.
 

@@ -20,7 +20,7 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, warn
 from leporid.initializers.catalogue import available, get
 from leporid.machine import kept_torch_threads
-from leporid.progress import ProgressLike, make_progress
+from leporid.progress import Progress, ProgressLike, make_progress
 
 _FORMAT = "leporid.embeddings.2"
 _ROUNDING = 1e-9
@@ -248,9 +248,7 @@ class Initializer(abc.ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.changed_words()})"
 
-    def fit(
-        self, train: Interactions, *, progress: bool | ProgressLike | None = None
-    ) -> InitialEmbeddings:
+    def fit(self, train: Interactions, *, progress: Progress = None) -> InitialEmbeddings:
         """The initial embeddings for `train`; the same data and seed give the same bits.
 
         Rows without interactions (and, where the method reads content, without content) are
@@ -288,7 +286,7 @@ def initial_embeddings(
     train: Interactions,
     *,
     cache: bool = True,
-    progress: bool | ProgressLike | None = None,
+    progress: Progress = None,
     **settings: Any,
 ) -> InitialEmbeddings | None:
     """Initial embeddings of the users and items of `train`.
@@ -322,7 +320,7 @@ def cached_fit(
     *,
     cache_dir: str | Path | None = None,
     use_cache: bool = True,
-    progress: bool | ProgressLike | None = None,
+    progress: Progress = None,
 ) -> InitialEmbeddings:
     """`initializer.fit(train)`, read from the cache where it has been done before.
 

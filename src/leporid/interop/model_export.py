@@ -58,8 +58,8 @@ def export_model(
     check : search for this many users and compare with the model's lists of `n`; 0 does not.
         PostgreSQL is only searched at an `address`
     refresh : an earlier export's folder (or the run that was exported whole): vectors keep its
-        coordinates, and only rows that are new, or moved by more than the share `moved` of their
-        length, are written; what is gone is deleted
+        coordinates, and only rows that are new, or moved by more than the share `moved` of the
+        median length, are written; what is gone is deleted
     """
     if to not in TARGETS:
         raise UnknownNameError("target", to, TARGETS)

@@ -16,8 +16,8 @@ from leporid.errors import ConfigError, DataError
 from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.models import Recommender, find_model
 
-MOVED = 0.05
-"""Share of its length by which a vector may move before it is written: `stable_vectors`."""
+MOVED = 0.1
+"""Share of the side's median length by which a vector may move unwritten: `stable_vectors`."""
 Positions = NDArray[np.int32]
 """int32[m, n]: rows of the item vectors, best first; -1 fills short lists."""
 
@@ -119,8 +119,10 @@ def refreshed(
     rotation, _ = orthogonal_procrustes(*map(np.concatenate, zip(*pairs, strict=True)))
     written, held = {"users": _seen_changed(vectors, old)}, {}
     for (side, new, _), (_, stored, _) in zip(vectors.sides(), old.sides(), strict=True):
+        usual = np.median(np.linalg.norm(stored, axis=1))
         new, stored = new @ rotation, stored[rows[side]]
-        far = np.linalg.norm(new - stored, axis=1) > moved * np.linalg.norm(stored, axis=1)
+        # One unit for all: a share of its own length would write the shortest, which no list has.
+        far = np.linalg.norm(new - stored, axis=1) > moved * usual
         written[side] = far | (rows[side] < 0) | written.get(side, False)
         held[side] = np.where(written[side][:, None], new, stored)
     state = replace(vectors, users=held["users"], items=held["items"])

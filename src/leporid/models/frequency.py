@@ -43,10 +43,7 @@ class Frequency(TopPop):
         return self._score(Sequences.from_rows(histories))
 
     def _score(self, histories: Sequences) -> Scores:
-        rows = histories.csr(self.known.n_items, histories.weights)
-        age = np.repeat(rows.indptr[1:], np.diff(rows.indptr)) - 1 - np.arange(rows.nnz)
-        rows.data *= np.exp2(-age / self.config.half_life)
-        rows.sum_duplicates()
+        rows = histories.decayed_counts(self.known.n_items, self.config.half_life)
         share = self.popularity / (1 + self.popularity.max())
         scores = np.repeat((share - 1)[None, :], len(histories), axis=0)
         user = np.repeat(np.arange(len(histories)), np.diff(rows.indptr))

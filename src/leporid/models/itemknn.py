@@ -4,7 +4,7 @@ UserKNN shares the settings, the weighting of entries and the search for neighbo
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -81,19 +81,21 @@ class ItemKNN(ItemWeights):
     config: ItemKNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike, tables: Any = None) -> None:
+        """The table of "items" in `tables` replaces the file of `item_table`."""
         progress.start("itemknn", 1)
         by_item = canonical(self._votes(self._remember(split.train)).T)
         neighbours = neighbour_weights(by_item, self.config)
         if self.config.item_table:
-            neighbours = self._with_content(neighbours, split.train)
+            table = (tables or {}).get("items", self.config.item_table)
+            neighbours = self._with_content(neighbours, split.train, table)
         # Row j holds the neighbours of the target j, so the voting matrix is the transpose.
         self.weights = canonical(neighbours.T)
         progress.advance(1)
 
-    def _with_content(self, by_users: sparse.csr_array, train: Interactions) -> sparse.csr_array:
+    def _with_content(self, by_users: Any, train: Interactions, table: Any) -> sparse.csr_array:
         """Similarities by users and by content, each over its mean, by their shares."""
-        features = item_features(train.items, self.config.item_table).matrix
+        features = item_features(train.items, table).matrix
         users = np.bincount(train.item, minlength=train.n_items)
         rows, share = np.arange(train.n_items), self.config.content
         by_content = nearest_by_content(features, rows, self.config.k, users)
@@ -155,10 +157,7 @@ def neighbour_weights(
 
 
 def _weighted_cosines(
-    rows: sparse.csr_array,
-    config: KNNConfig,
-    against: sparse.csr_array | None,
-    own: Indices | None,
+    rows: sparse.csr_array, config: KNNConfig, against: sparse.csr_array | None, own: Indices | None
 ) -> sparse.csr_array:
     """x_i . x_j / (|x_i|^2a |x_j|^2(1-a) + shrink), or the product alone."""
     if against is None:

@@ -116,16 +116,15 @@ class Candidate(Config):
         """The settings that nobody would expect: 'l2=300 window=5'."""
         cls = models.get(self.model)
         hidden = {"steps", "eval_every", "eval_users", "metric", "item_table"}
-        known = (
-            [cls.recipes.get(NETWORK_RECIPE, {}), *cls.general_by_kind.values()]
-            if self.init
-            else []
-        )
-        return " ".join(
+        recipes = [cls.recipes.get(NETWORK_RECIPE, {}), *cls.general_by_kind.values()]
+        known = recipes if self.init else []
+        features = ["with features"] if self.init and "item_table" in self.settings else []
+        settings = (
             f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
             for key, value in self.settings.items()
             if key not in hidden and all(recipe.get(key) != value for recipe in known)
         )
+        return " ".join([*features, *settings])
 
     @property
     def label(self) -> str:
@@ -206,9 +205,8 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     low, high = np.log(ends) if dimension.log else ends
     if rng.random() < 0.5 and now in dimension:
         centre = np.log(now) if dimension.log else now
-        drawn = float(
-            np.clip(rng.normal(centre, SMALL_CHANGE_SHARE_OF_RANGE * (high - low)), low, high)
-        )
+        near = rng.normal(centre, SMALL_CHANGE_SHARE_OF_RANGE * (high - low))
+        drawn = float(np.clip(near, low, high))
     else:
         drawn = float(rng.uniform(low, high))
     value = float(np.exp(drawn)) if dimension.log else drawn

@@ -132,7 +132,7 @@ def choose(
     progress : one line per trial and fit on stderr
     dataset : name of the data in the record
     spent : seconds of the budget that are gone already (loading the log, say)
-    items : the file of an item table: initialisations from content take part, the report has titles
+    items : the file of an item table: models are tried with it too, and the report has titles
     source : the log and its options as the printed commands have them
     include_seen : as in `leporid.train`; then a log that is a path keeps its repeats
     clock : what tells the time, in seconds

@@ -73,9 +73,8 @@ def _networks(search: Search, only: Sequence[str] | None) -> list[str]:
         return []
     about = search.problem.statistics
     names, expected = neural_models(about, only), expected_shares(about)
-    least = MIN_SHARE_OF_BEST_EXPECTED * max(
-        (expected.get(name, 0.0) for name in names), default=0.0
-    )
+    best = max((expected.get(name, 0.0) for name in names), default=0.0)
+    least = MIN_SHARE_OF_BEST_EXPECTED * best
     return [name for name in names if expected.get(name, 1.0) >= least or only is not None]
 
 
@@ -127,16 +126,16 @@ def upper_bounds(search: Search) -> dict[str, float]:
 def _new(search: Search, best: Candidate) -> Candidate | None:
     """A variant of a candidate that was not tried and that there is time for; None: no draw is.
 
-    A network is first tried with the next initialisation.
+    A network is first tried with the item table, then with the next initialisation.
     """
     rounds = [c for event in search.journal.of("round") for c in event["candidates"]]
     tried = {Candidate.from_dict(c).key for c in rounds if c["model"] == best.model}
     tried |= {r.candidate.key for r in search.results.values() if r.candidate.model == best.model}
-    seed, begin = search.problem.seed, DRAWN_VARIANTS * len(tried)
+    places = range(DRAWN_VARIANTS * len(tried), DRAWN_VARIANTS * (len(tried) + 1))
     others = [best.replace(init=init) for init in ranked_inits(search)] if best.init else []
-    drawn = (
-        variant(best.model, best.settings, n, seed) for n in range(begin, begin + DRAWN_VARIANTS)
-    )
+    if best.init and (items := search.problem.items):
+        others.insert(0, best.replace(settings={**best.settings, "item_table": items}))
+    drawn = (variant(best.model, best.settings, n, search.problem.seed) for n in places)
     others += [best.replace(settings=settings) for settings in drawn]
     new = [other for other in others if other.key not in tried]
     return next((other for other in new[:TIMED_VARIANTS] if not search.obstacle(other)), None)

@@ -65,10 +65,8 @@ class Search:
     def end_seconds(self, *winners: Candidate) -> float:
         """Seconds of the end if the slowest of these wins, with the tests of the baselines."""
         best, finish = self.best_of_each(), self.estimates.finish
-        tested = [
-            finish(best[name].candidate) / 2 for name in self.problem.baselines if name in best
-        ]
-        return self._reserve + sum(tested) + max(map(finish, winners), default=0.0)
+        tested = (best[name].candidate for name in self.problem.baselines if name in best)
+        return self._reserve + sum(map(finish, tested)) / 2 + max(map(finish, winners), default=0.0)
 
     def reserve(self, new: Candidate | None = None) -> float:
         """Seconds to keep for the end and a second member of a blend, also if `new` should win."""

@@ -45,9 +45,8 @@ class LiveResult:
     def rows(self) -> list[dict[str, Any]]:
         """One row per run, the main one first."""
         of, keys = self.comparison, ("run", "users", "lists", _METRIC)
-        compared = of.name_a, self.users[0], self.lists[0], of.mean_a
-        main = of.name_b, self.users[1], self.lists[1], of.mean_b
-        return [dict(zip(keys, row, strict=True)) for row in (main, compared)]
+        values = (of.name_a, of.name_b), self.users, self.lists, (of.mean_a, of.mean_b)
+        return [dict(zip(keys, row, strict=True)) for row in zip(*values, strict=True)][::-1]
 
     def sentence(self) -> str:
         """The outcome, and whether there is enough to decide."""

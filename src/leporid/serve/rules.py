@@ -14,7 +14,7 @@ from leporid.serve.schemas import RequestError
 def bind_cost(rules: Rules, n_items: int) -> int:
     """Work in units of roughly ten microseconds: a column is compared with every item."""
     conditions = [*rules.only.values(), *rules.exclude.values()]
-    columns = len(conditions) + len(rules.max_per) + len(rules.boost)
+    columns = len(conditions) + len(rules.boost) + len(rules.max_per) + len(rules.max_per_rarest)
     listed = sum(len(values) for values in conditions if isinstance(values, list))
     return 20 + columns * (5 + n_items // 500) + listed // 10
 

@@ -119,7 +119,7 @@ class RecommendRequest(_In):
     )
     explain: StrictBool = Field(False, description="Name the items of the history that say why.")
     rules: dict[str, Any] | None = Field(
-        None, description="only, exclude, max_per, diversity, boost, slots: as in leporid.Rules."
+        None, description="only, exclude, max_per, diversity, boost, slots ...: leporid.Rules."
     )
     run: RunName | None = Field(None, description="Which served run [main, or as --share divides].")
 

@@ -221,6 +221,11 @@ class Service:
         request.check(self.limits)
         names = run.model.items
         shared = {named: await self._shared(request, named, client)}
+        if self._test is not None and request.rules and not request.run:
+            try:
+                shared["compare"] = await self._shared(request, "compare", client)
+            except s.RequestError:  # rules of items that this run does not have: no test
+                request = request.model_copy(update={"run": "main"})
         queries = []
         for user in request.users:
             impression = self._impression(user, request)

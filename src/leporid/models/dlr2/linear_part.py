@@ -16,19 +16,17 @@ from torch import Tensor
 
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import DataError, warn
-from leporid.evaluation import evaluate
 from leporid.graph import canonical
+from leporid.models.dlr2.network import DLR2Config
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.profiles import best_window, first_level, some_users
-from leporid.models.slim import SLIM
+from leporid.models.shared.profiles import best_window, first_level, quality, some_users
+from leporid.models.slim import SLIM, SLIMConfig
 
 GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 PENALTIES = ((1.0, 100.0), (3.0, 30.0))
 """L1 and L2 of the SLIMs that are tried: for sparse logs, and for dense ones without order."""
 _PAIRS = 5e7
 """Pairs of items that share a user, at most: SLIM holds their counts in memory."""
-_USERS, _SCORES = 2000, 40_000_000
-"""Users of the validation part that choose the gain, and the scores they may have in all."""
 _PREFIX = "linear."
 
 
@@ -40,7 +38,7 @@ class LinearPart(NamedTuple):
 
     def scores(self, histories: Sequences) -> Scores:
         """float32[len(histories), n_items], without the gain; zero without a history."""
-        return self.model._score_profiles(self.model._profiles(histories), None)
+        return self.model.score_profile(histories)
 
     def add(self, scores: Tensor, histories: Sequences) -> Tensor:
         """The network's scores of the same users, and the linear ones."""
@@ -52,7 +50,7 @@ class LinearPart(NamedTuple):
         rows = np.repeat(np.arange(len(weights.indptr) - 1), np.diff(weights.indptr))
         place = merged.items.encode(old.items.ids)
         entries = weights.data, (place[rows], place[weights.indices])
-        new = _empty(old.config.window, merged)
+        new = _empty(old.config, merged)
         new._remember(merged)
         size = (merged.n_items, merged.n_items)
         new.weights = canonical(sparse.csr_array(entries, shape=size))
@@ -60,8 +58,9 @@ class LinearPart(NamedTuple):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a saved model keeps of it."""
-        window = self.model.config.window or 0
-        arrays = {"settings": np.array([self.gain, window], np.float64), **self.model._arrays()}
+        config = self.model.config
+        settings = np.array([self.gain, config.window or 0, config.repeats], np.float64)
+        arrays = {"settings": settings, **self.model._arrays()}
         return {_PREFIX + name: array for name, array in arrays.items()}
 
     @classmethod
@@ -72,26 +71,29 @@ class LinearPart(NamedTuple):
         if not own:
             return None
         settings = own.pop("settings", np.empty(0))
-        if settings.shape != (2,) or settings.dtype != np.float64 or not (settings >= 0).all():
-            raise DataError("linear.settings is not a gain and a window")
-        model = _empty(int(min(settings[1], 2**31)) or None, train)
+        if (
+            settings.shape not in ((2,), (3,))
+            or settings.dtype != np.float64
+            or not (settings >= 0).all()
+        ):
+            raise DataError("linear.settings is not a gain, a window and a weight of repeats")
+        window, repeats = int(min(settings[1], 2**31)) or None, settings[2:].sum()
+        model = _empty(SLIMConfig(window=window, repeats=float(repeats)), train)
         model._restore(own)
         return cls(model, float(settings[0]))
 
 
-def _empty(window: Any, train: Interactions) -> SLIM:
-    model = SLIM(window=window)
+def _empty(config: SLIMConfig, train: Interactions) -> SLIM:
+    model = SLIM(config)
     model._train = model._known = train
     return model
 
 
 def fit_linear_part(
-    network: Callable[[Indices, Sequences], Scores],
-    gain: float | str,
-    penalties: tuple[float, float] | None,
-    split: Split,
+    network: Callable[[Indices, Sequences], Scores], config: DLR2Config, split: Split
 ) -> LinearPart | None:
-    """SLIM beside a trained network; `gain` is a number, or "auto": chosen on validation."""
+    """SLIM beside a trained network; its gain is a number, or "auto": chosen on validation."""
+    gain, penalties = config.linear_gain, config.linear_penalties
     if gain == 0 or (gain == "auto" and not len(split.valid.goals)):
         return None
     lengths = np.bincount(split.train.user).astype(np.float64)
@@ -101,27 +103,18 @@ def fit_linear_part(
         return None
     choice = penalties is None and len(split.valid.goals)
     pairs = PENALTIES if choice else [penalties or PENALTIES[0]]
-    window = best_window(split.train)
-    models = [SLIM(l1=l1, l2=l2, window=window).fit(split) for l1, l2 in pairs]
+    same: dict[str, Any] = {"window": best_window(split.train), "repeats": config.linear_repeats}
+    models = [SLIM(l1=l1, l2=l2, **same).fit(split, progress=False) for l1, l2 in pairs]
     fitted = [LinearPart(model, 1.0) for model in models]
-    users, part = some_users(split, max(1, min(_USERS, _SCORES // split.n_items)))
+    users, part = some_users(split)
     known = split.train.sequences()
     linear = [one.scores(known.take(users)) for one in fitted]
     best = 0
     if len(fitted) > 1:
-        best = int(np.argmax([_quality(scores, users, part).mean() for scores in linear]))
+        best = int(np.argmax([quality(scores, users, part).mean() for scores in linear]))
     if gain == "auto":
         gain = choose_gain(network(users, known), linear[best], users, part)
     return LinearPart(fitted[best].model, float(gain)) if gain else None
-
-
-def _quality(scores: Scores, users: Indices, part: Split) -> NDArray[np.float64]:
-    """NDCG@10 on validation of each user, who has a row of the scores."""
-
-    def score(some: Indices, _: Sequences) -> Scores:
-        return scores[np.searchsorted(users, some)]
-
-    return evaluate(score, part, at=(10,), part="valid", metrics=("NDCG",)).per_user("NDCG@10")
 
 
 def choose_gain(network: Scores, linear: Scores, users: Indices, part: Split) -> float:
@@ -130,5 +123,5 @@ def choose_gain(network: Scores, linear: Scores, users: Indices, part: Split) ->
     The smallest, since the first items after the training part are those a linear model knows best:
     the gain that is best there is too large for later ones.
     """
-    values = {gain: _quality(network + np.float32(gain) * linear, users, part) for gain in GAINS}
+    values = {gain: quality(network + np.float32(gain) * linear, users, part) for gain in GAINS}
     return first_level(values)

@@ -130,11 +130,13 @@ class DLR2(NeuralRecommender):
         self.linear = None
         super()._fit(split, **options)
         config = self.config
-        found = fit_linear_part(self.score, config.linear_gain, config.linear_penalties, split)
+        found = fit_linear_part(self.score, config, split)
         # Kept in the settings: a refit on everything has no validation to choose by.
-        slim, gain = (found.model.config, found.gain) if found else (None, 0.0)
-        penalties = (slim.l1, slim.l2) if slim else config.linear_penalties
-        self.config = config.replace(linear_gain=gain, linear_penalties=penalties)
+        self.config = config.replace(linear_gain=found.gain if found else 0.0)
+        if found:
+            slim = found.model.config
+            chosen = {"linear_penalties": (slim.l1, slim.l2), "linear_repeats": slim.repeats}
+            self.config = self.config.replace(**chosen)
         self.linear = found
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:

@@ -93,6 +93,8 @@ class DLR2Config(TrainingConfig):
     linear_gain: float | Literal["auto"] = setting(0.0, at_least=0)
     """Weight of a linear model of the whole profile (SLIM) beside the network; `auto` is the
     smallest that validation cannot tell from the best."""
+    linear_repeats: float | Literal["auto"] = setting("auto", at_least=0)
+    """`repeats` of that SLIM: what known items get where lists may show them."""
     linear_penalties: tuple[float, float] | None = None
     """L1 and L2 penalty of that SLIM; None takes the better of two pairs on validation."""
     new_users: Literal["auto", "blank", "placed"] = "auto"

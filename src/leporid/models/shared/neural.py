@@ -109,7 +109,7 @@ class NeuralRecommender(Recommender):
         """What scoring shares between calls (all item vectors, say); kept until weights change."""
         return None
 
-    def fit(
+    def fit(  # type: ignore[override]  # names what `how` may be
         self,
         split: Split,
         *,

@@ -7,7 +7,7 @@ import abc
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numba import prange
@@ -24,6 +24,7 @@ from leporid.machine import one_thread_pool
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import FittedArray
+from leporid.progress import Progress
 
 K = TypeVar("K")
 
@@ -33,28 +34,42 @@ class ProfileConfig(Config):
     window: int | Literal["auto"] | None = setting("auto", at_least=1)
     """How many of a user's newest items are the profile: None for all, `auto` for the number that
     predicts the following items best inside the training part."""
+    repeats: float | Literal["auto"] = setting("auto", at_least=0)
+    """What a user's interactions with an item add to its score, where lists may show known items.
+    `auto` is the best number on validation, and 0 without `include_seen`."""
 
 
 WINDOWS = (None, 20, 10, 5)
 WINDOW_SPACE: SearchSpace = {"window": Choice("auto", *WINDOWS)}
-_NEIGHBOURS, _USERS = 100, 2000
-"""Of the item neighbours that find the window, and how many users they are asked for."""
+_REPEATS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0)
+"""Weights of known items that are tried, in units of a user's mean largest score."""
+_NEIGHBOURS, _USERS, _SCORES = 100, 2000, 40_000_000
+"""Item neighbours that find the window; users such choices are made on, and scores they hold."""
 
 
-def some_users(split: Split, most: int) -> tuple[Indices, Split]:
-    """At most so many users of the validation part, and the split with their part of it."""
-    users = np.unique(split.valid.goals.user)
+def some_users(split: Split) -> tuple[Indices, Split]:
+    """Users of the validation part to choose a setting by, and the split with their part of it."""
+    users, most = np.unique(split.valid.goals.user), max(1, min(_USERS, _SCORES // split.n_items))
     if len(users) > most:
         users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
     valid = split.valid.select(np.isin(split.valid.user, users))
     return users, dataclasses.replace(split, valid=valid)
 
 
-def first_level(quality: dict[K, NDArray[np.float64]]) -> K:
+def first_level(values: dict[K, NDArray[np.float64]]) -> K:
     """The first whose values per user are within one standard error of the best."""
-    best = max(quality.values(), key=np.mean)
-    lost = {key: best - value for key, value in quality.items()}
+    best = max(values.values(), key=np.mean)
+    lost = {key: best - value for key, value in values.items()}
     return next(key for key, x in lost.items() if x.mean() <= x.std() / np.sqrt(len(x)))
+
+
+def quality(scores: Scores, users: Indices, part: Split) -> NDArray[np.float64]:
+    """NDCG@10 on validation of each of the users, who have a row of the scores each."""
+
+    def score(some: Indices, _: Sequences) -> Scores:
+        return scores[np.searchsorted(users, some)]
+
+    return evaluate(score, part, at=(10,), part="valid", metrics=("NDCG",)).per_user("NDCG@10")
 
 
 def best_window(train: Interactions) -> int | None:
@@ -65,14 +80,14 @@ def best_window(train: Interactions) -> int | None:
     """
     if not train.has_order:
         return None
-    users, split = some_users(temporal_split(train, train=0.8, valid=0.2), _USERS)
+    users, split = some_users(temporal_split(train, train=0.8, valid=0.2))
     if not len(users):
         return None
     repeats = train.repeats > 0
     by_item = canonical(split.train.csr().T)
     neighbours = top_k_neighbours(by_item, min(_NEIGHBOURS, train.n_items - 1), shrink=20.0)
     weights = canonical(neighbours.csr().T)
-    quality: dict[int | None, NDArray[np.float64]] = {}
+    values: dict[int | None, NDArray[np.float64]] = {}
     for window in WINDOWS:
 
         def score(users: Indices, known: Sequences, window: int | None = window) -> Scores:
@@ -83,8 +98,8 @@ def best_window(train: Interactions) -> int | None:
         table = evaluate(
             score, split, at=(10,), part="valid", metrics=("NDCG",), exclude_seen=not repeats
         )
-        quality[window] = table.per_user("NDCG@10")
-    return first_level(quality)
+        values[window] = table.per_user("NDCG@10")
+    return first_level(values)
 
 
 class ProfileRecommender(Recommender):
@@ -92,7 +107,8 @@ class ProfileRecommender(Recommender):
 
     Rows are binary, or hold weights where the log has them and the model `uses_weights`. A profile
     is what is known when the user is scored, or the newest `window` items of it. A user without
-    history gets the items by their popularity in X.
+    history gets the items by their popularity in X. Where lists may show known items, those score
+    `repeats` more for each interaction, less for older ones.
     """
 
     reads_history = True
@@ -104,6 +120,41 @@ class ProfileRecommender(Recommender):
         """float32[n_users, n_items]: X, the training rows."""
         self.known  # noqa: B018 (says "not fitted" where it is not)
         return self._if_fitted(self._rows)
+
+    @property
+    def vectors_rank(self) -> Literal["everything", "first stage"]:
+        return "first stage" if self._repeats else "everything"
+
+    @property
+    def _repeats(self) -> float:
+        return 0.0 if self.config.repeats == "auto" else self.config.repeats
+
+    def fit(self, split: Split, *, seed: int = 0, progress: Progress = None, **how: Any) -> Self:
+        super().fit(split, seed=seed, progress=progress, **how)
+        if self.config.repeats == "auto":
+            repeats = self._best_repeats(split) if split.include_seen else 0.0
+            self.config = self.config.replace(repeats=repeats)
+        return self
+
+    def _best_repeats(self, split: Split) -> float:
+        users, part = some_users(split)
+        if not len(users):
+            return 0.0
+        histories = split.train.sequences().take(users)
+        scores = self._score_sequences(histories, users)
+        unit, values = float(scores.max(axis=1).mean()), {}
+        for tried in _REPEATS:
+            self.config = self.config.replace(repeats=tried * unit)
+            more = self._add_repeats(scores.copy(), histories)
+            values[tried * unit] = quality(more, users, part).mean()
+        return max(values, key=values.__getitem__)
+
+    def _add_repeats(self, scores: Scores, histories: Sequences) -> Scores:
+        if self._repeats:
+            own = histories.decayed_counts(self.known.n_items)
+            rows = np.repeat(np.arange(len(histories)), np.diff(own.indptr))
+            scores[rows, own.indices] += np.float32(self._repeats) * own.data
+        return scores
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
         if self.config.window == "auto":
@@ -123,12 +174,17 @@ class ProfileRecommender(Recommender):
         return self._score_sequences(rows, None)
 
     def _score_sequences(self, histories: Sequences, users: Indices | None) -> Scores:
-        """`_score_profiles`, and popularity for users without history."""
-        scores = self._score_profiles(self._profiles(histories), users)
+        """`score_profile`, and popularity for users without history."""
+        scores = self.score_profile(histories, users)
         blank = np.diff(histories.indptr) == 0
         if blank.any():
             scores[blank] = np.bincount(self.train.goals.item, minlength=self.train.n_items)
         return scores
+
+    def score_profile(self, histories: Sequences, users: Indices | None = None) -> Scores:
+        """float32[len(histories), n_items]: zero without a history."""
+        scores = self._score_profiles(self._profiles(histories), users)
+        return self._add_repeats(scores, histories)
 
     def _profiles(self, histories: Sequences) -> sparse.csr_array:
         """float32[len(histories), n_items]: a row for the items of each window, as in X."""
@@ -173,15 +229,21 @@ class ItemWeights(ProfileRecommender):
     def reasons(
         self, history: Sequences, items: Indices, n: int = 3, near: Any = None
     ) -> list[list[tuple[int, float]]]:
-        """The items i of a profile with the largest P_i W_ij above 0: they sum to the score."""
+        """The items i of a profile with the largest P_i W_ij above 0: they sum to the score.
+
+        An item that is bought again is a reason of its own, by `repeats`.
+        """
         votes = self._votes(self._profiles(history))
         parts = self.weights[votes.indices][:, items] * votes.data[:, None]
         shares = np.asarray(parts.todense() if sparse.issparse(parts) else parts)
-        best = np.argsort(-shares, axis=0, kind="stable")[:n]
-        return [
-            [(int(votes.indices[row]), float(shares[row, j])) for row in rows if shares[row, j] > 0]
-            for j, rows in enumerate(best.T)
-        ]
+        again = self._add_repeats(np.zeros((1, self.known.n_items), np.float32), history)[0]
+        found = []
+        for item, share in zip(items.tolist(), shares.T, strict=True):
+            by_item = dict(zip(votes.indices.tolist(), share.tolist(), strict=True))
+            by_item[item] = by_item.get(item, 0.0) + float(again[item])
+            best = sorted(by_item.items(), key=lambda one: -one[1])[:n]
+            found.append([one for one in best if one[1] > 0])
+        return found
 
 
 def unit_size(matrix: sparse.csr_array) -> tuple[sparse.csr_array, float]:

@@ -21,7 +21,7 @@ from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameEr
 from leporid.evaluation import BoundRules, Catalogue, TopK
 from leporid.models.shared import catalogue, lists, saved
 from leporid.models.shared.lists import Allowed, Ids, Indices, ItemNeighbours, Lists, Scores
-from leporid.progress import ProgressLike, make_progress
+from leporid.progress import Progress, ProgressLike, make_progress
 
 T = TypeVar("T")
 
@@ -159,18 +159,14 @@ class Recommender(abc.ABC):
         """Whether products of the vectors are all there is to a score."""
         return "everything"
 
-    def fit(
-        self, split: Split, *, seed: int = 0, progress: bool | ProgressLike | None = None
-    ) -> Self:
+    def fit(self, split: Split, *, seed: int = 0, progress: Progress = None, **how: Any) -> Self:
         """Fit on the training part; returns self. A second call starts afresh."""
         self._begin(split)
-        self._fit(split, seed=seed, progress=make_progress(progress))
+        self._fit(split, seed=seed, progress=make_progress(progress), **how)
         self._known, self.fitting = split.train_valid, self.fitting.replace(seed=seed)
         return self
 
-    def refit(
-        self, data: Interactions | Split, *, progress: bool | ProgressLike | None = None, **how: Any
-    ) -> Self:
+    def refit(self, data: Interactions | Split, *, progress: Progress = None, **how: Any) -> Self:
         """A new model to deploy: the same settings, fitted on everything in `data`.
 
         A neural model stops at the step whose weights validation kept. Its initial embeddings are
@@ -323,7 +319,7 @@ class Recommender(abc.ABC):
         only: Ids = None,
         exclude: Ids = None,
         rules: BoundRules | None = None,
-        progress: bool | ProgressLike | None = None,
+        progress: Progress = None,
     ) -> pa.Table:
         """The lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
         allowed = lists.allowed_items(self.items, only, exclude, rules)

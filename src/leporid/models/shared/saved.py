@@ -18,7 +18,7 @@ from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.graph import canonical
 from leporid.initializers import Embedding, InitialEmbeddings, initial_embeddings
-from leporid.progress import ProgressLike
+from leporid.progress import Progress
 
 _FORMAT = 3
 _WEIGHTS, _ABOUT = "weights.safetensors", "model.json"
@@ -138,7 +138,7 @@ class Fitting(Config):
         return (self.init or {}).get("parameters", {}).get("items")
 
     def initial_again(
-        self, model: str, split: Split, progress: bool | ProgressLike | None
+        self, model: str, split: Split, progress: Progress
     ) -> InitialEmbeddings | None:
         """The initial embeddings of the fit, computed again on another training part."""
         if self.init is None:

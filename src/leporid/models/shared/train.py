@@ -112,13 +112,13 @@ def train(
     config: Any = model.config
     compared = features == "auto" and _can_compare(cls, tables, split, config)
     reporter = make_progress(progress)
-    how: dict[str, Any] = {"progress": reporter}
+    how: dict[str, Any] = {"progress": reporter} | ({"tables": tables} if tables else {})
     try:
         if cls.takes_initial_vectors:
             vectors = {"cache": False, "dim": config.dim, "seed": seed, **(init_settings or {})}
             how["init"] = initial_embeddings(init, split.train, progress=reporter, **vectors)
             how |= {"device": device, "checkpoint": checkpoint, "resume": resume}
-            how |= {"callbacks": callbacks, "tables": tables}
+            how["callbacks"] = callbacks
             _warn_of_replacing(checkpoint, resume)
         model.fit(split, seed=seed, **how)
         model = _better(model, split, seed, how) if compared else model
@@ -139,8 +139,7 @@ def train(
 def _warn_of_replacing(checkpoint: str | Path | None, resume: bool) -> None:
     if checkpoint and not resume and (Path(checkpoint) / training.FILE_NAME).is_file():
         lost = f"{checkpoint} holds a checkpoint, which this run replaces: "
-        text = f"{lost}--resume (resume=True in Python) would go on from it"
-        warn(text, 3)
+        warn(f"{lost}--resume (resume=True in Python) would go on from it", 3)
 
 
 def _can_compare(cls: Any, tables: Mapping[str, Any], split: Split, config: Any) -> bool:
