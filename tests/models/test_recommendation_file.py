@@ -14,7 +14,7 @@ from leporid.data import load, temporal_split
 from leporid.errors import ConfigError
 from leporid.models import Recommender, write_recommendations
 from leporid.models.ease import EASE
-from leporid.models.shared import recommender
+from leporid.models.shared import lists
 from tests.test_contract import make_split
 
 
@@ -25,7 +25,7 @@ def model() -> Recommender:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recommender, "chunk_rows", lambda *_: 3)
+    monkeypatch.setattr(lists, "chunk_rows", lambda *_: 3)
 
 
 def test_the_formats_hold_the_rows_of_the_frame(model: Recommender, tmp_path: Path) -> None:

@@ -12,11 +12,9 @@ import pytest
 
 from leporid.evaluation import compare
 from leporid.experiments import Journal
-from leporid.selection import decision
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import Candidate, Result
-from leporid.selection.decision import Decision, decide
-from leporid.selection.search import Search
+from leporid.selection.search import Decision, Search, decide
 from tests.selection.clocks import Clock
 from tests.selection.test_search import FACTS, World
 
@@ -60,7 +58,7 @@ def test_only_what_can_be_fitted_is_offered_to_a_blend(
         seen.append(lists)
         return {0: 2, len(lists) - 1: 1}, gain
 
-    monkeypatch.setattr(decision, "pick_blend", pick)
+    monkeypatch.setattr("leporid.selection.search.pick_blend", pick)
     results = [result("a", 0.5), result("b", 0.45), result("c", 0.4)]
     search = search_of(tmp_path, {"a": 4.0, "b": 20.0, "c": 2.0}, *results, left=left)
     found = decide(search)

@@ -16,8 +16,8 @@ from leporid.experiments import Journal, claim, read_run
 from leporid.models import Recommender, find_model
 from leporid.selection import Choice, finalise, schedule
 from leporid.selection.candidates import Candidate
-from leporid.selection.decision import Decision
 from leporid.selection.runtime_estimates import RuntimeEstimates
+from leporid.selection.search import Decision
 from tests.selection.clocks import Clock
 from tests.selection.test_choose import log_of
 from tests.selection.test_search import Killed

@@ -25,12 +25,11 @@ from leporid.experiments import CUTOFFS, FittedRun, Meter, record_run, write_fin
 from leporid.models import Blend, Recommender, continued, everything
 from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import Candidate, Result, by_value, with_validation
-from leporid.selection.decision import Decision, decide
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import last_decision
 from leporid.selection.report import write_page
 from leporid.selection.runtime_estimates import CONTINUED_SHARE_OF_STEPS, SAFETY_FACTOR
-from leporid.selection.search import Search
+from leporid.selection.search import Decision, Search, decide
 from leporid.selection.summary import SUMMARY, as_json, summarise
 from leporid.training import StopWhen
 

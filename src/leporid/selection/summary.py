@@ -10,9 +10,8 @@ from leporid.evaluation import Comparison, MetricTable, compare
 from leporid.experiments import groups_of_users, hits_in_words
 from leporid.machine import format_bytes
 from leporid.selection.candidates import CONTENT_INITS, by_value
-from leporid.selection.decision import Decision
 from leporid.selection.priors import NETWORKS, expected_shares, family_of
-from leporid.selection.search import Search
+from leporid.selection.search import Decision, Search
 
 SUMMARY = "chosen.json"
 PARTS = ("why", "table", "tested", "commands", "details")
