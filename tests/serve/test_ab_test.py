@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -172,6 +173,19 @@ def test_a_run_with_other_users_and_items_fails_no_request(
     assert ruled["impressions"] == len(both & set(users))
     unknown = post(app, "/recommend", {"users": users, "candidates": ["ghost"]}, headers=WRITE)
     assert unknown.status_code == 422
+
+
+def test_a_user_whom_no_database_keeps_takes_no_part(tmp_path: Path) -> None:
+    rows = [(user, item, when) for user in ("a\0b", "c", "d") for when, item in enumerate("pqrstu")]
+    columns = dict(zip(("user_id", "item_id", "timestamp"), zip(*rows, strict=True), strict=True))
+    split = leporid.temporal_split(leporid.load(pa.table({k: [*v] for k, v in columns.items()})))
+    for name in ("toppop", "itemknn"):
+        leporid.train(name, split, progress=False).save(tmp_path / name / "model")
+    how: dict[str, Any] = {"compare": tmp_path / "toppop", "share": 0.999999, "token": "write"}
+    app = create_app(tmp_path / "itemknn", store=tmp_path / "e.db", **how)
+    answer = ask(app, {"users": ["a\0b", "c", "d"]})
+    assert [result["run"] for result in answer["results"]] == ["main", "compare", "compare"]
+    assert [row.user for row in kept(app)] == ["c", "d"]
 
 
 @pytest.mark.parametrize("run", ["both", "", 0, True, [], {}, "main\0", "a" * 5000])
