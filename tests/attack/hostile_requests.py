@@ -54,6 +54,8 @@ class Outcome:
     seconds: list[float] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     """Users whose event was answered with 200."""
+    lists: int = 0
+    """Lists that were answered with 200."""
 
     @property
     def failed(self) -> int:
@@ -118,6 +120,7 @@ async def honest(target: Target, number: int, until: float, outcome: Outcome) ->
         outcome.seconds.append(time.perf_counter() - began)
         if status == 200 and turn % 2:
             outcome.events.append(user)
+        outcome.lists += status == 200 and not turn % 2
     writer.close()
 
 

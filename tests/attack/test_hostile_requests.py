@@ -58,13 +58,22 @@ def check_events(store: Path, outcomes: list[Outcome]) -> None:
     assert max(kept.values()) == 1
 
 
+def check_impressions(store: Path, outcomes: list[Outcome], users: list[str]) -> None:
+    """Every list that was answered is there, and none is of a user whom the runs do not know."""
+    shown = list(open_store(store).impressions())
+    assert 0 < sum(outcome.lists for outcome in outcomes) <= len(shown)
+    assert {row.user for row in shown} <= set(users)
+    assert len({(row.user, row.run) for row in shown}) == len({row.user for row in shown})
+
+
 def test_honest_requests_succeed_beside_hostile_ones_and_half_requests_are_cut_off(
     run_dir: Path,  # noqa: F811
     model: Recommender,  # noqa: F811
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with server(run_dir, tmp_path / "events.db", *QUICK) as (process, address):
+    test = ["--compare", str(run_dir.parent / "toppop"), "--share", "0.5"]
+    with server(run_dir, tmp_path / "events.db", *QUICK, *test) as (process, address):
         target = Target(address, model.users.ids.to_pylist(), model.items.ids.to_pylist())
 
         async def attack() -> tuple[list[Outcome], int]:
@@ -77,6 +86,7 @@ def test_honest_requests_succeed_beside_hostile_ones_and_half_requests_are_cut_o
     assert [outcome.failed for outcome in outcomes] == [0, 0, 0], outcomes[0].statuses
     assert held == 0
     check_events(tmp_path / "events.db", outcomes)
+    check_impressions(tmp_path / "events.db", outcomes, list(map(str, target.users)))
     assert capfd.readouterr().err.count("Traceback") <= 1
 
 

@@ -160,6 +160,26 @@ def test_dislikes_fall_into_the_part_of_their_time() -> None:
     assert len(random.train.disliked or ()) == seen
 
 
+def test_a_dislike_in_the_moment_of_the_last_training_event_is_known_in_training() -> None:
+    log = [(0, item, "purchase", item) for item in range(10)]
+    negative = [(0, 20, "dislike", 6), (0, 21, "dislike", 7), (0, 22, "dislike", 8)]
+    how: Any = {"event": "kind", "weights": {"purchase": 1, "dislike": -1}, "progress": False}
+    split = leporid.temporal_split(leporid.load(frame([*log, *negative]), **how))
+    parts = (split.train, split.valid, split.test)
+    assert [part.time.max() for part in parts] == [6, 7, 9]  # type: ignore[union-attr]
+    assert [len(part.disliked or ()) for part in parts] == [1, 1, 1]
+
+
+def test_what_was_only_viewed_is_not_hidden_where_nothing_is_disliked() -> None:
+    log = [row for row in rows() if row[2] in ("view", "purchase")]
+    how: Any = {"event": "kind", "goal": "purchase", "progress": False}
+    data = leporid.load(frame(log), **how)
+    for user, name in enumerate(data.users.ids.to_pylist()):
+        bought = {i for u, i, kind, _ in log if u == name and kind == "purchase"}
+        assert set(data.items.externals(data.hidden().of(user))) == bought
+        assert len(data.hidden(include_seen=True).of(user)) == 0
+
+
 def test_nothing_is_lost_in_files_cores_and_inner_splits(tmp_path: Path) -> None:
     data = leporid.load(frame(rows()), **GOAL, duplicates="all", progress=False)
     kinds: Any = {"goal": 1, "other": 1, "disliked": -1}

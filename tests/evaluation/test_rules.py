@@ -17,6 +17,7 @@ from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError,
 from leporid.evaluation import BoundRules, Catalogue, Rules
 
 N_ITEMS = 40
+SHELVES = ("Clothing", "Clothing|Shoes", "Clothing|Shoes|Boots", "Clothing|Hats")
 GENRES = ("Drama", "War|Drama", "Comedy", "Comedy|War", "")
 DRAW = np.random.default_rng(5)
 VECTORS = DRAW.standard_normal((N_ITEMS, 6)).astype(np.float32)
@@ -35,6 +36,7 @@ def catalogue(known: Interactions) -> Catalogue:
     columns = {
         "item_id": ids,
         "genres": [GENRES[i % 5] for i in count],
+        "shelf": [SHELVES[i % 4] for i in count],
         "price": [None if i % 7 == 0 else float(i) for i in count],
         "in_stock": [bool(i % 3) for i in count],
         "added": pa.array(count * 86_400, pa.timestamp("s")),
@@ -57,9 +59,10 @@ def genres_of(item: int) -> list[str]:
     return [] if row is None else [g for g in GENRES[row % 5].split("|") if g]
 
 
-def rarest_of(item: int) -> list[str]:
-    """War is rarer than Drama and Comedy; of equals the first of the cell counts."""
-    return sorted(genres_of(item), key=lambda g: sum(g in genres_of(i) for i in range(N_ITEMS)))[:1]
+def shelf_of(item: int) -> list[str]:
+    """The most specific shelf."""
+    row = row_of(item)
+    return [] if row is None else SHELVES[row % 4].split("|")[-1:]
 
 
 def oracle(scores: NDArray[Any], hidden: set[int], n: int, allowed: list[int], **rules: Any) -> Any:
@@ -88,7 +91,7 @@ def oracle(scores: NDArray[Any], hidden: set[int], n: int, allowed: list[int], *
 
 CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"max_per": {"genre": 2}}, {"cap": 2}),
-    ({"max_per_rarest": {"genre": 2}}, {"cap": 2, "of": rarest_of}),
+    ({"max_per_rarest": {"shelf": 2}}, {"cap": 2, "of": shelf_of}),
     ({"diversity": 0.4}, {"diversity": 0.4}),
     ({"diversity": 0.7, "max_per": {"genres": 1}}, {"diversity": 0.7, "cap": 1}),
     ({"boost": {"added": 0.5}}, {"boost": "added"}),

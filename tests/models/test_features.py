@@ -46,6 +46,13 @@ def test_validation_decides_and_both_values_are_kept(split: Split) -> None:
     assert "features" not in without.training_summary()
 
 
+def test_features_change_nothing_before_they_are_trained(split: Split) -> None:
+    still = QUICK | {"lr": 1e-12, "steps": 2, "eval_every": 0}
+    plain = train("sasrec", split, **still)
+    informed = train("sasrec", split, items=table(split), features=True, **still)
+    np.testing.assert_allclose(informed.score([0, 5]), plain.score([0, 5]), rtol=1e-4, atol=1e-6)
+
+
 def test_a_final_fit_reads_the_table_again(split: Split, tmp_path: Path) -> None:
     file = tmp_path / "films.parquet"
     pa.parquet.write_table(pa.table(table(split)), file)

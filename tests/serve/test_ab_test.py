@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import signal
 import sqlite3
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -72,6 +74,7 @@ def test_each_user_gets_one_run_and_what_is_shown_is_kept(
         for r in answer["results"]
     ]
     assert answer["impressions"] == len(users)
+    assert f"leporid_impressions_total {len(users)}.0" in get(app, "/metrics").text
     top = Recommender.load(run_dir.parent / "toppop" / "model")
     for user, result in list(zip(users, answer["results"], strict=True))[:12]:
         model_of = {"main": model, "compare": top}[result["run"]]
@@ -86,6 +89,23 @@ def test_each_user_gets_one_run_and_what_is_shown_is_kept(
     ]
     assert all(b == "compare" for a, b in zip(runs, more, strict=True) if a == "compare")
     assert more.count("compare") > runs.count("compare")
+
+
+def test_another_pair_of_runs_divides_users_anew(
+    run_dir: Path, model: Recommender, tmp_path: Path
+) -> None:
+    """Else the users who had the better run in one test would have it in the next one too."""
+    other = shutil.copytree(run_dir.parent / "toppop", tmp_path / "other")
+    asked = {"users": model.users.ids.to_pylist()}
+    divided = []
+    for number, compare in enumerate((run_dir.parent / "toppop", other)):
+        how: dict[str, Any] = {"compare": compare, "share": 0.4, "token": "write"}
+        app = create_app(run_dir, store=tmp_path / f"{number}.db", **how)
+        divided.append([result["run"] for result in ask(app, asked)["results"]])
+    first, second = divided
+    assert first != second
+    both = sum(a == b == "compare" for a, b in zip(first, second, strict=True))
+    assert both < first.count("compare")
 
 
 def test_what_takes_no_part_is_answered_by_the_run_that_was_asked_and_not_kept(
@@ -153,6 +173,19 @@ def test_a_run_with_other_users_and_items_fails_no_request(
     assert ruled["impressions"] == len(both & set(users))
     unknown = post(app, "/recommend", {"users": users, "candidates": ["ghost"]}, headers=WRITE)
     assert unknown.status_code == 422
+
+
+def test_a_user_whom_no_database_keeps_takes_no_part(tmp_path: Path) -> None:
+    rows = [(user, item, when) for user in ("a\0b", "c", "d") for when, item in enumerate("pqrstu")]
+    columns = dict(zip(("user_id", "item_id", "timestamp"), zip(*rows, strict=True), strict=True))
+    split = leporid.temporal_split(leporid.load(pa.table({k: [*v] for k, v in columns.items()})))
+    for name in ("toppop", "itemknn"):
+        leporid.train(name, split, progress=False).save(tmp_path / name / "model")
+    how: dict[str, Any] = {"compare": tmp_path / "toppop", "share": 0.999999, "token": "write"}
+    app = create_app(tmp_path / "itemknn", store=tmp_path / "e.db", **how)
+    answer = ask(app, {"users": ["a\0b", "c", "d"]})
+    assert [result["run"] for result in answer["results"]] == ["main", "compare", "compare"]
+    assert [row.user for row in kept(app)] == ["c", "d"]
 
 
 @pytest.mark.parametrize("run", ["both", "", 0, True, [], {}, "main\0", "a" * 5000])
@@ -264,7 +297,7 @@ def test_a_hit_is_an_event_of_a_shown_item_after_the_list_and_within_days(
             Event("u1", "z", 100 + 2 * day),
             Event("u1", "unseen", 105),
             Event("u2", "x", 101 + 2 * day),  # too late
-            Event("u3", "x", 500),
+            Event("u3", "x", 100),  # in the second of the list
         ],
         [
             shown("u1", "compare", ("x", "y", "z", "y"), 100),

@@ -120,10 +120,16 @@ def test_rules_are_paid_for(run_dir: Path, model: Recommender) -> None:
     columns |= {"max_per": {"genre": 9}, "boost": {"recency": 1}}
     few = create_app(run_dir, limits=ServeLimits(cost=35))
     assert post(few, "/recommend", {"users": [1], "n": 10}).status_code == 200
-    assert post(app, "/recommend", {"users": [1], "rules": columns}).status_code == 200
-    refused = post(few, "/recommend", {"users": [1], "rules": columns})
-    assert refused.status_code == 422
-    assert "work" in refused.json()["error"]
+    spelled = ("genre", "genres", "Genre", "GENRES")
+    for dear in (
+        columns,
+        {"only": {"genre": ["drama"] * 200}},
+        *({name: dict.fromkeys(spelled, 9)} for name in ("max_per", "max_per_rarest")),
+    ):
+        assert post(app, "/recommend", {"users": [1], "rules": dear}).status_code == 200
+        refused = post(few, "/recommend", {"users": [1], "rules": dear})
+        assert refused.status_code == 422
+        assert "work" in refused.json()["error"]
 
 
 def test_a_run_without_a_table_says_so(split: leporid.Split, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from leporid.serve.schemas import RequestError
 
 
 def bind_cost(rules: Rules, n_items: int) -> int:
-    """Work in units of roughly ten microseconds: a column is compared with every item."""
+    """Work in units of 10 microseconds (measured: 0.1 to 4 times that): columns times items."""
     conditions = [*rules.only.values(), *rules.exclude.values()]
     columns = len(conditions) + len(rules.boost) + len(rules.max_per) + len(rules.max_per_rarest)
     listed = sum(len(values) for values in conditions if isinstance(values, list))
