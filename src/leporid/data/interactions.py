@@ -346,7 +346,7 @@ class Interactions:
             interactions=n,
             density=int(np.count_nonzero(self.is_first)) / cells if n else 0.0,
             tail_user_share=tail_share(np.bincount(self.user, minlength=self.n_users)),
-            tail_item_share=tail_share(np.bincount(self.item, minlength=self.n_items)),
+            tail_item_share=tail_share(self.popularity),
             repeat_share=self.repeats / n if n else 0.0,
         )
 

@@ -31,7 +31,7 @@ class DatasetStats:
         return {k: v for k, v in asdict(self).items() if k != "repeat_share" or v}
 
 
-def tail_share(counts: NDArray[np.int64]) -> float:
+def tail_share(counts: NDArray[np.int32 | np.int64]) -> float:
     """The share of the total that the smallest quarter of the counts (rounded down) holds."""
     total = int(counts.sum())
     tail = np.sort(counts)[: int(len(counts) * TAIL_SHARE)]

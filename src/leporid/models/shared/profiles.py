@@ -123,7 +123,7 @@ class ProfileRecommender(Recommender):
         scores = self._score_profiles(self._profiles(histories), users)
         blank = np.diff(histories.indptr) == 0
         if blank.any():
-            scores[blank] = np.bincount(self.train.goals.item, minlength=self.train.n_items)
+            scores[blank] = self.train.goals.popularity
         return scores
 
     def _profiles(self, histories: Sequences) -> sparse.csr_array:
