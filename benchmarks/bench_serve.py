@@ -28,6 +28,10 @@ from leporid.serve import ServeLimits
 
 MODELS = ("sasrec", "dlr2")
 CONNECTIONS = (1, 8, 32)
+LARGE = 50_000, 100_000, 1_000_000
+"""Users, items and interactions of the large runs."""
+RATE = 500.0
+"""Requests that are due per second of a large run."""
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 N = 10
 HISTORY = 20
@@ -145,6 +149,56 @@ def measure(
     return rows, notes
 
 
+def run_large(folder: str | None = None, seconds: float = 10.0) -> list[dict[str, Any]]:
+    """The first answer of a run with 100,000 items, and its waits at a steady rate.
+
+    Models are trained for one step; those in `folder` are taken as they are.
+    """
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        places = {name: Path(folder or temporary) / name for name in MODELS}
+        if folder is None:
+            split = leporid.temporal_split(synthesize(*LARGE, seed=0))
+            for name, place in places.items():
+                recipe: dict[str, Any] = {"recipe": "softmax"} if name == "dlr2" else {}
+                how = {"steps": 1, "eval_every": 0, "init": "random", "device": "cpu", **recipe}
+                leporid.train(name, split, **how).save(place / "model")
+        for name, place in places.items():
+            kinds = _bodies(Recommender.load(place / "model"))
+            rows += [{"model": name, **row} for row in _steady(place, kinds, seconds)]
+    return rows
+
+
+def _bodies(model: Recommender) -> dict[str, list[dict[str, Any]]]:
+    """Requests of known users and of new histories."""
+    rng = np.random.default_rng(0)
+    users = rng.integers(len(model.users), size=512)
+    histories = [np.unique(row) for row in rng.integers(len(model.items), size=(512, HISTORY))]
+    return {
+        "known users": [{"users": [model.users.external(int(u))], "n": N} for u in users],
+        "new histories": [
+            {"histories": [[model.items.external(int(i)) for i in row]], "n": N}
+            for row in histories
+        ],
+    }
+
+
+def _steady(place: Path, kinds: dict[str, Any], seconds: float) -> Iterator[dict[str, Any]]:
+    began = time.perf_counter()
+    with Server(str(place)) as server:
+        asyncio.run(server.load(kinds["known users"], 1, 1, 60))
+        first = time.perf_counter() - began
+        for kind, bodies in kinds.items():
+            asyncio.run(server.load(bodies, 4, 64, 60))
+            asked = int(RATE * seconds)
+            spent = asyncio.run(server.load(bodies, 64, asked, 2 * seconds, RATE))
+            row = {"people": kind, "first_answer_s": first, "answered": len(spent) / asked}
+            for percent in (50, 99):
+                row[f"p{percent}_ms"] = 1000 * float(np.percentile(spent, percent))
+            print(row, flush=True)
+            yield row
+
+
 def recommend(model: Recommender, user: Any) -> Any:
     """What a program without a server would call: the same stages as the server's."""
     if not isinstance(model, DLR2):
@@ -201,9 +255,17 @@ class Server:
         self._process.wait(timeout=60)
 
     async def load(
-        self, bodies: Sequence[dict[str, Any]], connections: int, requests: int, seconds: float
+        self,
+        bodies: Sequence[dict[str, Any]],
+        connections: int,
+        requests: int,
+        seconds: float,
+        rate: float = 0.0,
     ) -> list[float]:
-        """Seconds of each request; each connection sends its next when the last is answered."""
+        """Seconds of each request; each connection sends its next when the last is answered.
+
+        With a `rate`, so many are due per second, and seconds count from when a request was due.
+        """
         texts = [_request(json.dumps(body).encode()) for body in bodies]
         loop = asyncio.get_running_loop()
         spent: list[float] = []
@@ -211,7 +273,7 @@ class Server:
         gc.collect()
         gc.freeze()  # a collection of the client's would be counted as the server's time
         end = time.perf_counter() + seconds
-        clients = [_Client(texts, sent, spent, end) for _ in range(connections)]
+        clients = [_Client(texts, sent, spent, end, rate) for _ in range(connections)]
         for client in clients:
             await loop.create_connection(lambda c=client: c, "127.0.0.1", self._port)
         await asyncio.gather(*(client.done for client in clients))
@@ -241,9 +303,15 @@ class _Client(asyncio.Protocol):
     """One connection. Written without streams: it shares the two cores with the server."""
 
     def __init__(
-        self, texts: Sequence[bytes], sent: Iterator[int], spent: list[float], end: float
+        self,
+        texts: Sequence[bytes],
+        sent: Iterator[int],
+        spent: list[float],
+        end: float,
+        rate: float,
     ) -> None:
         self._texts, self._sent, self._spent, self._end = texts, sent, spent, end
+        self._rate, self._opened = rate, time.perf_counter()
         self._answer = b""
         self._transport: Any = None
         self.done = asyncio.get_running_loop().create_future()
@@ -257,8 +325,14 @@ class _Client(asyncio.Protocol):
         number = next(self._sent, None) if self._began < self._end else None
         if number is None:
             self._transport.close()
+            return
+        text = self._texts[number % len(self._texts)]
+        if self._rate:
+            now, self._began = self._began, self._opened + number / self._rate
+            wait = max(0.0, self._began - now)
+            asyncio.get_running_loop().call_later(wait, self._transport.write, text)
         else:
-            self._transport.write(self._texts[number % len(self._texts)])
+            self._transport.write(text)
 
     def data_received(self, data: bytes) -> None:
         self._answer += data

@@ -54,6 +54,12 @@ def test_csr_is_user_by_item() -> None:
     assert data.csr().has_sorted_indices
 
 
+def test_popularity_counts_items_without_events_too() -> None:
+    data = interactions_of([(0, 4, 1), (0, 2, 0), (1, 2, 5), (1, 9, 6)])
+    assert data.popularity.tolist() == [2, 1, 1]
+    assert data.select(data.user == 0).popularity.tolist() == [1, 1, 0]
+
+
 @pytest.mark.parametrize("values", [[5, -3, 12], ["b", "é", "007", "7"], ["日本", "a\0b"]])
 def test_id_map_arrays_round_trip(values: list[object]) -> None:
     ids = IdMap.from_values(values, "item")

@@ -158,9 +158,8 @@ def evaluate(
         a callable `(users int32[m], history Sequences) -> float32[m, n_items]`;
         float32[n_users, n_items] scores; a `TopK` with one list for each user of the split;
         `Recommendations`. Lists are evaluated as given, scores are masked first.
-    at, part : cut-offs N, positive; 'test' or 'valid'
+    at, part, metrics : cut-offs N; 'test' or 'valid'; names without cut-off ('HR') [all]
     batch_size, progress : users scored at once [found]; True for a bar on the terminal
-    metrics : names without cut-off ('HR', 'F1'), all by default
     exclude_seen : False makes every item a candidate, and lets all held-out items count; None does
         so where the split (`Split.include_seen`) or the model was made for it
     rules : what the lists must and should contain, `Rules.bind(model.catalogue(items))`
@@ -175,7 +174,8 @@ def evaluate(
     held_out, repeated = _items_to_find(split, part, not exclude_seen)
     to_find, n = held_out.sequences(), cuts[-1]
     users = np.flatnonzero(np.diff(to_find.indptr)).astype(np.int32)
-    _refuse_lists(model, rules)
+    if rules is not None and isinstance(model, Recommendations | TopK):
+        raise ConfigError("lists are evaluated as given: rules need a model or its scores")
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
     elif isinstance(model, TopK):
@@ -210,11 +210,6 @@ def evaluate(
         exclude_seen=exclude_seen,
         repeated=repeated,
     )
-
-
-def _refuse_lists(model: Any, rules: BoundRules | None) -> None:
-    if rules is not None and isinstance(model, Recommendations | TopK):
-        raise ConfigError("lists are evaluated as given: rules need a model or its scores")
 
 
 def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -327,9 +322,7 @@ def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) ->
 
 @kernel(parallel=True)
 def _compare(top: Users, users: Users, held_out: Any, classes: Any, popularity: Any) -> Any:
-    """bool[m, k]: whether each listed item is held out; int32[m, 3], int32[m]: how many
-    held-out items of each class, and cold ones, a user has.
-    """
+    """Hits bool[m, k], and each user's held-out items: by class int32[m, 3], cold ones int32[m]."""
     indptr, items = held_out
     hits = np.zeros(top.shape, np.bool_)
     relevant, cold = np.zeros((len(users), 3), np.int32), np.zeros(len(users), np.int32)

@@ -262,7 +262,7 @@ class Initializer(abc.ABC):
         users, items = embeddings.users, embeddings.items
         if self.leaves_unknown_rows_empty:
             users = with_empty_rows(users, np.bincount(train.user, minlength=users.n) > 0)
-            known = np.bincount(train.item, minlength=items.n) > 0
+            known = train.popularity > 0
             items = with_empty_rows(items, known | bool(items.provenance.get("content")))
         return InitialEmbeddings(users, items, train.users, train.items)
 

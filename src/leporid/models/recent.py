@@ -44,5 +44,5 @@ class Recent(TopPop):
             if train.ticks_per_day is not None:
                 oldest = train.time.max() - self.config.days * train.ticks_per_day
             newest = np.bincount(train.item[train.time >= oldest], minlength=split.n_items)
-        always = np.bincount(train.item, minlength=split.n_items)
+        always = train.popularity
         self.popularity = (newest + always / (1 + always.max())).astype(np.float32)

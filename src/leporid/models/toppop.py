@@ -29,8 +29,7 @@ class TopPop(Recommender):
     """float32[n_items]: training interactions of each item."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        counts = np.bincount(split.train.goals.item, minlength=split.n_items)
-        self.popularity = counts.astype(np.float32)
+        self.popularity = split.train.goals.popularity.astype(np.float32)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         return np.repeat(self.popularity[None, :], len(self._check_users(users)), axis=0)

@@ -215,8 +215,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     has_net = any(hasattr(part, "net") for part in (model, *members))
     # What a first stage prepares once, no request should wait for.
     model.retrieve(some, 1, 2, hidden=model.known.hidden().take(some))
-    popularity = np.bincount(model.known.item, minlength=len(model.items))
-    popular = np.argsort(-popularity, kind="stable")
+    popular = np.argsort(-model.known.popularity, kind="stable")
     spelled = [" ".join(info.title.casefold().split()) for info in information]
     hosts = {"/".join(i.picture.split("/")[:3]) for i in information if i.picture[:4] == "http"}
     return LoadedRun(

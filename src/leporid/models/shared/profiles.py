@@ -193,7 +193,7 @@ class ProfileRecommender(Recommender):
         scores = self.score_profile(histories, users)
         blank = np.diff(histories.indptr) == 0
         if blank.any():
-            scores[blank] = np.bincount(self.train.goals.item, minlength=self.train.n_items)
+            scores[blank] = self.train.goals.popularity
         return scores
 
     def score_profile(self, histories: Sequences, users: Indices | None = None) -> Scores:
