@@ -104,12 +104,11 @@ def how_sure(
     others = [r for r in best if r.candidate.model not in {m.model for m in final.members}]
     said = []
     if own and others:
-        first, second = own[0].candidate, others[0].candidate
-        names = {"name_a": first.label, "name_b": second.label}
+        names = {"name_a": own[0].candidate.label, "name_b": others[0].candidate.label}
         found = compare(own[0].columns, others[0].columns, metric, **names)
         words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
         is_faster = others[0].facts["ms"] < own[0].facts["ms"]
-        hint = f"; {second.model} answers faster" if is_faster else ""
+        hint = f"; {others[0].candidate.model} answers faster" if is_faster else ""
         said.append(
             f"{words[found.outcome]}: {found.describe()}, for {found.n_users:,} users of the inner "
             f"validation split{hint}."
@@ -118,9 +117,8 @@ def how_sure(
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
     if table is not None:
         tests = ", ".join(f"to {label} {_gap(found)}" for label, found in tested.items())
-        before = ""
-        if final.value is not None:
-            before = f" ({final.value:.4f} on the inner validation split, fitted on less)"
+        inner = "on the inner validation split, fitted on less"
+        before = "" if final.value is None else f" ({final.value:.4f} {inner})"
         said.append(
             f"On test, read once, {metric} is {table.mean()[metric]:.4f} for {len(table):,} users"
             f"{before}."
