@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 LONG = ("scale", "ten_million", "two_tower")
-"""Take half an hour: only when named."""
+"""Take half an hour, or need a folder of logs: only when named."""
 
 
 def main() -> None:

@@ -52,6 +52,7 @@ QUESTIONS = {
     "choose": "What does `choose` find in five minutes?",
     "choose_lenskit_auto": "And LensKit-Auto, in the same time?",
     "repeats": "Groceries: what do users buy again, and what for the first time?",
+    "shop": "What does `choose` find for the shop of the tutorial?",
     "events": "Purchases as the goal: what are the hours played worth?",
     "rules": "What do rules cost?",
     "item_features": "What do columns of an item table bring a network?",

@@ -41,7 +41,9 @@ def take(page: Page, path: Path) -> None:
 
     page.screenshot(path, whole=False)
     with Image.open(path) as picture:
-        few = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        few = picture.convert("RGB").quantize(
+            COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
+        )
     few.save(path, optimize=True)
     print(f"wrote {path}, {path.stat().st_size // 1000} kB")
 

@@ -113,7 +113,8 @@ def result(**changes: Any) -> DemoResult:
     )  # fmt: skip
     curves = {"random": {0: 0.1, 5: 0.2, 10: 0.3, 15: 0.25}, "LEPORID": {0: 0.1, 5: 0.3}}
     values: dict[str, Any] = {
-        "source": "toy", "stats": {"users": 9, "items": 8}, "vector_seconds": 0.1,
+        "source": "toy", "stats": {"users": 9, "items": 8}, "core": 5, "steps": 4,
+        "vector_seconds": 0.1,
         "curves": curves, "everyone": found, "tail": found, "rows": rows, "comparisons": [],
         "user": "7", "history": ["A"], "picks": [], "paper_rows": rows, "seconds": 1.0,
     }  # fmt: skip
@@ -124,12 +125,12 @@ def test_the_sentences_follow_from_the_numbers() -> None:
     assert headline(result()).startswith("Of 100 users 69 find")
     assert headline(result()).endswith("with the bestsellers 53.")
     own = sentences(result())["2. In your own model"]
-    assert "it is best after 10 steps" in own
+    assert "it is best after 10 of 15 steps" in own
     assert "it has that after 5." in own
     slow = {"random": {0: 0.1, 5: 0.2}, "LEPORID": {0: 0.1, 5: 0.1}}
     assert "it does not reach that." in sentences(result(curves=slow))["2. In your own model"]
     hits = sentences(result())["5. The paper's own experiment"]
-    assert "of 100 users 53 have a hit from random ones, 69 from LEPORID's" in hits
+    assert "of 100 users 53 have a hit from random embeddings, 69 from LEPORID's" in hits
 
 
 def test_without_a_network_the_data_are_synthetic_and_it_says_so(

@@ -56,5 +56,5 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert sum(name.startswith("leporid") for name in made) == 3, made
     one, other = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "other.json"))
     assert one["best_config"] == other["best_config"]
-    records = list((tmp_path / "results" / "synthetic" / "start").glob("*.json"))
+    records = list((tmp_path / "results" / "synthetic" / "initialisations").glob("*.json"))
     assert len(records) == 10

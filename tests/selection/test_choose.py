@@ -74,7 +74,7 @@ def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
     assert deploy.startswith(f"Deploy {chosen.winner}. Of 100 users {tested[chosen.winner]} find ")
     assert f"with the bestsellers {tested['toppop']}." in deploy
     assert "On test, read once, NDCG@10 is " in sure
-    assert "; chosen minus other: toppop +" in sure
+    assert ". Difference to toppop +" in sure
     assert following.startswith("Next. More time: ")
     assert chosen.tested[0]["model"] == chosen.winner
     assert {"toppop", "itemknn"} <= {row["model"] for row in chosen.tested} | {chosen.winner}

@@ -37,13 +37,17 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         page.open(address + "/")
         page.wait(READY)
 
-        # It opens with a person and what is recommended to them, in words.
+        # It opens with a user and what is recommended to them, in words.
         drawn = page.run("fetch('/users').then((r) => r.json())")
         assert page.run(STATUS).startswith(f"For user {drawn['id']}, who chose ")
-        assert listed(page, "#history li > span") == [item["title"] for item in drawn["recent"]]
+        newest_first = [item["title"] for item in reversed(drawn["recent"])]
+        assert listed(page, "#history li > span") == newest_first
         assert len(listed(page, LISTED)) == 10
-        reasons = listed(page, "#runs .run:first-child .why")
-        assert any(" chosen by the same people as Film" in why for why in reasons)
+        # ItemKNN says why by its own weights, TopPop by the log.
+        reasons = [listed(page, f"#runs .run:nth-child({n}) .why") for n in (1, 2)]
+        assert all(why.endswith(", by the model's own weights.") for why in reasons[0])
+        assert any(" chosen by the same users as Film" in why for why in reasons[1])
+        assert not page.run("document.getElementById('log-reasons').hidden")
         assert page.run("document.getElementById('no-titles').hidden")
 
         # Two lists: what differs, which model is which, and what both have can be hidden.
@@ -116,7 +120,8 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         page.run("document.getElementById('user').value = '7'")
         page.click("#user-form button")
         page.wait(f"{STATUS}.startsWith('For user 7,')")
-        assert listed(page, "#history li > span") == [item["title"] for item in known["recent"]]
+        newest_first = [item["title"] for item in reversed(known["recent"])]
+        assert listed(page, "#history li > span") == newest_first
         answer = page.run("ask('/recommend', { users: [7] })")
         expected = [item["title"] for item in answer["results"][0]["items"]]
         assert listed(page, LISTED) == expected
@@ -196,6 +201,15 @@ def test_the_documentation_is_fastapis_own_and_needs_no_other_host(
                   "?.textContent.includes('\"status\": \"ok\"')")  # fmt: skip
         assert {url.startswith((address, "data:")) for url in page.requests()} == {True}
         assert page.complaints() == []
+
+
+def test_two_runs_of_one_kind_have_names_of_their_own(
+    page: Page, run_dir: Path, tmp_path: Path
+) -> None:
+    with server(run_dir, tmp_path / "events.db", "--compare", str(run_dir)) as (_, address):
+        page.open(address + "/")
+        page.wait(READY)
+        assert listed(page, "#runs h3") == ["itemknn (first)", "itemknn (second)"]
 
 
 def test_without_titles_it_says_how_to_get_them(page: Page, run_dir: Path, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ class IdMap:
                     f".core({self.core})): it has too few interactions, train with a smaller "
                     f"core to keep it"
                 ) from None
-            known = f"the data has {len(self)} {self.kind}s and this is none of them"
+            known = f"none of the {len(self):,} {self.kind}s of the data has this id"
             raise UnknownIdError(f"unknown {self.kind} {external!r}: {known}") from None
 
     def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:

@@ -103,27 +103,26 @@ def how_sure(
     others = [r for r in best if r.candidate.model not in {m.model for m in final.members}]
     said = []
     if own and others:
-        first, second = own[0].candidate, others[0].candidate
-        names = {"name_a": first.label, "name_b": second.label}
+        names = {"name_a": own[0].candidate.label, "name_b": others[0].candidate.label}
         found = compare(own[0].columns, others[0].columns, metric, **names)
         words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
         is_faster = others[0].facts["ms"] < own[0].facts["ms"]
-        hint = f"; {second.model} answers faster" if is_faster else ""
+        hint = f"; {others[0].candidate.model} answers faster" if is_faster else ""
         said.append(
-            f"{words[found.outcome]}: {first.model} against {second.label} is {_gap(found)} in "
-            f"{metric} for {found.n_users:,} users of the inner validation split{hint}."
+            f"{words[found.outcome]}: {found.describe()}, for {found.n_users:,} users of the inner "
+            f"validation split{hint}."
         )
     if final.gain is not None:
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
     if table is not None:
-        tests = "; ".join(f"{label} {_gap(found)}" for label, found in tested.items())
-        before = ""
-        if final.value is not None:
-            before = f" ({final.value:.4f} on the inner validation split, fitted on less)"
+        tests = ", ".join(f"to {label} {_gap(found)}" for label, found in tested.items())
+        inner = "on the inner validation split, fitted on less"
+        before = "" if final.value is None else f" ({final.value:.4f} {inner})"
         said.append(
             f"On test, read once, {metric} is {table.mean()[metric]:.4f} for {len(table):,} users"
-            f"{before}; chosen minus other: {tests or 'none tested'}."
+            f"{before}."
         )
+        said += [f"Difference {tests}; 95% intervals."] if tests else []
     return " ".join(said)
 
 
@@ -198,7 +197,7 @@ def commands(search: Search, final: Decision, source: str, folder: Path) -> list
 
 
 def _gap(found: Comparison) -> str:
-    return f"{found.difference:+.4f} (95%: {found.low:+.4f} to {found.high:+.4f})"
+    return f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
 
 
 def best_rows(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

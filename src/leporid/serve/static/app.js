@@ -73,8 +73,8 @@ function showHistory() {
   $("h-history").textContent = user ? `What user ${user.id} chose` : "Your history";
   $("no-history").hidden = history_.length > 0;
   $("clear").hidden = history_.length === 0;
-  $("history").replaceChildren(...history_.map((item) => row(item, make("span", { textContent: item.title }), similarButton(item), smallButton("remove", "Remove", item, () => remove(item)))));
-  $("history").scrollTop = $("history").scrollHeight;
+  $("history").replaceChildren(...[...history_].reverse().map((item) => row(item, make("span", { textContent: item.title }), similarButton(item), smallButton("remove", "Remove", item, () => remove(item)))));
+  $("history").scrollTop = 0;
   try { sessionStorage.setItem("shown", JSON.stringify({ user: user && user.id, history: history_ })); } catch { /* storage may be off */ }
 }
 async function showUser(path) {
@@ -110,12 +110,18 @@ async function recommend() {
 }
 function reason(item) {
   if (!item.because.length) return "Shares few users with what is in the history.";
-  if (item.because[0].contribution) return `The model's own weights point here from ${listed(item.because.map((b) => b.title))}.`;
+  if (item.because[0].contribution) return `Because of ${listed(item.because.map((b) => b.title))}, by the model's own weights.`;
   const most = item.because[0].similarity;
   const often = most >= 0.25 ? "Very often" : most >= 0.1 ? "Often" : "Sometimes";
-  return `${often} chosen by the same people as ${listed(item.because.map((b) => b.title))}.`;
+  return `${often} chosen by the same users as ${listed(item.because.map((b) => b.title))}.`;
 }
 function isFinal(run) { return run.fitted.startsWith("final"); }
+function tellApart([one, other]) {
+  /* Two runs of the same model and initialisation need names of their own. */
+  if (one.label !== other?.label) return;
+  const names = isFinal(one) === isFinal(other) ? ["first", "second"] : isFinal(one) ? ["final", "validated"] : ["validated", "final"];
+  [one, other].forEach((run, i) => { run.label += ` (${names[i]})`; });
+}
 function about(run) {
   const fitted = isFinal(run) ? "Final model: fitted on everything, to be deployed." : "Validated model: fitted without the test part.";
   const hits = run.metrics["HR@10"];
@@ -127,7 +133,7 @@ function showDifference(shared) {
   if ($("differ").hidden) return;
   const only = runs.map((run) => [run, lists[run.name].filter((item) => !shared(item)).map((item) => item.title)]);
   const both = lists.main.length - only[0][1].length;
-  const names = only.map(([run, titles]) => titles.length ? ` Only ${run.label}: ${listed(titles)}.` : "");
+  const names = only.map(([run, titles]) => titles.length ? ` Only in ${run.label}: ${listed(titles)}.` : "");
   const unequal = new Set(runs.map(isFinal)).size > 1 ? " The final model has learnt from more of the log, so its list may be the better one for that alone." : "";
   const hidden = user ? " What either model knows this user to have is in neither list." : "";
   $("difference").textContent = `${both} of ${lists.main.length} are in both lists.${names.join("")}${unequal}${hidden}`;
@@ -143,13 +149,14 @@ function showLists() {
     });
     return make("div", { className: "run" }, make("h3", { textContent: run.label }), make("p", { className: "hint", textContent: about(run) }), make("ol", {}, ...rows));
   }));
+  $("log-reasons").hidden = !Object.values(lists).flat().some((item) => item.because.some((b) => !b.contribution));
   $("runs").classList.toggle("different", runs.length > 1 && $("only-different").checked);
 }
 
 async function showSimilar(item) {
   const value = await ask(`/similar/${encodeURIComponent(item.id)}?n=12`);
   if (!value) return;
-  $("similar-hint").textContent = value.similar.length ? `Chosen by the same people as ${item.title}; of those who chose one of the two, so many chose both:` : `${item.title} shares no user with another item.`;
+  $("similar-hint").textContent = value.similar.length ? `Chosen by the same users as ${item.title}. Of those who chose one of the two, so many chose both:` : `${item.title} shares no user with another item.`;
   $("similar").replaceChildren(...value.similar.map((near) => row(near, titleButton(near), make("small", { textContent: `${Math.round(100 * near.similarity)}%` }))));
   showTab($("t-near"));
   $("h-similar").focus();
@@ -199,6 +206,7 @@ showTab($("t-recs"));
   const health = await ask("/health");
   if (!health) return;
   runs = health.runs;
+  tellApart(runs);
   $("about").textContent = `${listed(runs.map((run) => run.label))}; ${count(runs[0].users, "user")}, ${count(runs[0].items, "item")}.`;
   let kept = {};
   try { kept = JSON.parse(sessionStorage.getItem("shown") || "{}"); } catch { /* nothing kept */ }
