@@ -4,8 +4,8 @@
 `include_seen=True`, ranks all items for every user, and measures the same list three times: by all
 held-out items, by those the user had before (repeats) and by the others (new). `--protocol basket`
 holds out the last basket (all rows with a user's last time) and validates on the one before it;
-the default cuts each user's history by share. `--users` takes a sample of the users. `--table FILE`
-makes the record of the lines that were written.
+the default cuts each user's history by share. `--users` takes a sample of the users. `--steps` ends
+the training of networks early. `--table FILE` makes the record of the lines that were written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from leporid.data import Interactions, Split
 from leporid.evaluation import TopK
 from leporid.machine import versions
 
-MODELS = ("toppop", "recent", "frequency", "itemknn", "ease", "blend", "sasrec", "dlr2")
+MODELS = ("toppop", "recent", "frequency", "itemknn", "slim", "ease", "blend", "sasrec", "dlr2")
 BLEND = ({"model": "frequency"}, {"model": "ease"})
 SHOWN = ("NDCG@10", "Recall@10")
 
@@ -76,13 +76,13 @@ def one(name: str, split: Split, seed: int, device: str, steps: int | None) -> d
     return {"model": name, **measured(model, split), "seconds": seconds}
 
 
-def table(path: Path) -> None:
-    """The record of the lines of a file."""
+def table(path: Path, steps: int | None) -> None:
+    """The record of the lines of a file; `steps` is what the networks had."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     about = {key: lines[0][key] for key in ("log", "interactions", "repeats", "seed")}
     shown = ("protocol", "model", *(f"{k} {m}" for k in ("all", "repeats", "new") for m in SHOWN))
     rows = [{key: line[key] for key in (*shown, "seconds")} for line in lines]
-    write_record("repeats", rows, {**about, "include_seen": True})
+    write_record("repeats", rows, {**about, "include_seen": True, "steps of networks": steps})
 
 
 def main() -> None:
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.table:
-        table(arguments.table)
+        table(arguments.table, arguments.steps)
         return
     data = leporid.load(arguments.data, duplicates="all", progress=False)
     if arguments.users:
