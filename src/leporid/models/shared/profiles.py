@@ -5,7 +5,7 @@ Below are the compiled products of sparse matrices they are made of, parallel ov
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
@@ -36,7 +36,7 @@ class ProfileConfig(Config):
     predicts the following items best inside the training part."""
     repeats: float | Literal["auto"] = setting("auto", at_least=0)
     """What a user's interactions with an item add to its score, where lists may show known items.
-    `auto` finds it as the window is found; it is 0 without `include_seen`."""
+    `auto` finds it on validation by item neighbours; it is 0 without `include_seen`."""
 
 
 WINDOWS = (None, 20, 10, 5)
@@ -82,18 +82,25 @@ def best_window(train: Interactions) -> int | None:
     Item neighbours from the first 80% of each user's interactions rank the rest, by NDCG@10. The
     window belongs to the log, not to one model: linear, neighbour and factor models agree on it.
     """
-    if (inner := _inner(train, train.repeats > 0)) is None:
+    if not train.has_order:
         return None
-    users, split, score = inner
+    users, split, score = _by_neighbours(_inner_split(train, train.repeats > 0))
+    if not len(users):
+        return None
     return first_level({window: quality(score(window), users, split) for window in WINDOWS})
 
 
-def best_repeats(train: Interactions, window: int | None) -> float:
-    """What having an item once adds, in units of a user's largest score; found as the window is."""
-    if (inner := _inner(train, include_seen=True)) is None:
+def best_repeats(split: Split, window: int | None) -> float:
+    """What having an item once adds, in units of a user's largest score, by NDCG@10 of neighbours.
+
+    On validation; without one, found as the window is. It belongs to the log, too.
+    """
+    if not len(split.valid.goals) and split.train.has_order:
+        split = _inner_split(split.train, include_seen=True)
+    users, split, score = _by_neighbours(split)
+    if not len(users):
         return 1.0
-    users, split, score = inner
-    scores, own = score(window), split.train.sequences().take(users).decayed_counts(train.n_items)
+    scores, own = score(window), split.train.sequences().take(users).decayed_counts(split.n_items)
     rows, unit = np.repeat(np.arange(len(users)), np.diff(own.indptr)), scores.max(axis=1).mean()
     values = {}
     for tried in _REPEATS:
@@ -103,25 +110,23 @@ def best_repeats(train: Interactions, window: int | None) -> float:
     return max(values, key=values.__getitem__)
 
 
-def _inner(train: Interactions, include_seen: bool) -> Any:
-    """Users, an inner split, and scores of a window by item neighbours; None without an order."""
-    if not train.has_order:
-        return None
-    split = dataclasses.replace(
-        temporal_split(train, train=0.8, valid=0.2), include_seen=include_seen
-    )
-    users, split = some_users(split)
-    if not len(users):
-        return None
-    k = min(_NEIGHBOURS, train.n_items - 1)
+def _inner_split(train: Interactions, include_seen: bool) -> Split:
+    split = temporal_split(train, train=0.8, valid=0.2)
+    return dataclasses.replace(split, include_seen=include_seen)
+
+
+def _by_neighbours(split: Split) -> tuple[Indices, Split, Callable[[int | None], Scores]]:
+    """Some users, the split with their validation, and their scores by a window of neighbours."""
+    users, part = some_users(split)
+    k = min(_NEIGHBOURS, split.n_items - 1)
     neighbours = top_k_neighbours(canonical(split.train.csr().T), k, shrink=20.0)
     weights, histories = canonical(neighbours.csr().T), split.train.sequences().take(users)
 
     def score(window: int | None) -> Scores:
         newest = histories if window is None else histories.last(window)
-        return rows_times(newest.csr(train.n_items), weights)
+        return rows_times(newest.csr(split.n_items), weights)
 
-    return users, split, score
+    return users, part, score
 
 
 class ProfileRecommender(Recommender):
@@ -162,7 +167,7 @@ class ProfileRecommender(Recommender):
         assert self.config.window != "auto"  # it is known after a fit
         some = np.arange(0, split.n_users, 1 + split.n_users // _most_users(split), dtype=np.int32)
         largest = self.score_profile(self.known.sequences().take(some), some).max(axis=1)
-        return best_repeats(split.train, self.config.window) * float(largest.mean())
+        return best_repeats(split, self.config.window) * float(largest.mean())
 
     def _add_repeats(self, scores: Scores, histories: Sequences) -> Scores:
         if self._repeats:
