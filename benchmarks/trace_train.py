@@ -108,8 +108,8 @@ def main() -> None:
     sys.path.insert(0, str(here))
     from benchmarks.harness import write_record
 
-    command = "leporid train LOG --no-baselines, DLR2 with --steps 4"
-    write_record("trace_train", rows, {"command": command})
+    traced = "leporid train LOG --no-baselines, DLR2 with --steps 4"
+    write_record("trace_train", rows, {"command": traced})
 
 
 if __name__ == "__main__":
