@@ -108,7 +108,8 @@ def main() -> None:
     sys.path.insert(0, str(here))
     from benchmarks.harness import write_record
 
-    write_record("trace_train", rows, {"command": "leporid train LOG --no-baselines", **MODELS})
+    traced = "leporid train LOG --no-baselines, DLR2 with --steps 4"
+    write_record("trace_train", rows, {"command": traced})
 
 
 if __name__ == "__main__":
