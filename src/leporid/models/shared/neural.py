@@ -111,7 +111,7 @@ class NeuralRecommender(Recommender):
         """What scoring shares between calls (all item vectors, say); kept until weights change."""
         return None
 
-    def fit(
+    def fit(  # type: ignore[override]  # it names what it takes
         self,
         split: Split,
         *,
