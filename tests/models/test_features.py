@@ -51,6 +51,10 @@ def test_features_change_nothing_before_they_are_trained(split: Split) -> None:
     plain = train("sasrec", split, **still)
     informed = train("sasrec", split, items=table(split), features=True, **still)
     np.testing.assert_allclose(informed.score([0, 5]), plain.score([0, 5]), rtol=1e-4, atol=1e-6)
+    level: Any = train("sasrec", split, items=table(split), **(still | {"eval_every": 1}))
+    both = level.training_summary()["features"]
+    assert both["with"] == both["without"]
+    assert level.config.item_table == "", "what brings nothing is left out"
 
 
 def test_a_final_fit_reads_the_table_again(split: Split, tmp_path: Path) -> None:

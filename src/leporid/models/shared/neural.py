@@ -109,7 +109,7 @@ class NeuralRecommender(Recommender):
         """What scoring shares between calls (all item vectors, say); kept until weights change."""
         return None
 
-    def fit(  # type: ignore[override]  # names what `how` may be
+    def fit(  # type: ignore[override]  # it names what it takes
         self,
         split: Split,
         *,
