@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import typer.main
 
@@ -80,6 +82,14 @@ def test_the_how_to_for_ones_own_model_runs(
     assert torch.allclose(module["item_embedding"].weight.detach(), torch.from_numpy(wanted))
 
 
+def write_repeats(log: leporid.Interactions, path: Path) -> None:
+    """The log, and a year later all of it again."""
+    first = log.to_table()
+    later = pc.add(first["timestamp"], 365 * 86_400)
+    again = first.set_column(first.column_names.index("timestamp"), "timestamp", later)
+    write_log(pa.concat_tables([first, again]), path)
+
+
 ELSEWHERE = ("field2id_token", "distributed", "ml-100k", "create_app", "faiss", "qdrant")
 """Blocks that need another program, a service or a download; other tests run some of them."""
 
@@ -104,6 +114,7 @@ def test_the_python_of_a_page_runs_in_order(
     log = leporid.synthesize(150, 90, 4000, seed=5)
     for file in ("ratings.csv", "next-month.csv"):
         write_log(log, tmp_path / file)
+    write_repeats(log, tmp_path / "log.csv")
     split = leporid.temporal_split(log)
     tables = [leporid.evaluate(leporid.train(model, split), split) for model in ("toppop", "ease")]
     rows = {"user_embedding": split.train.n_users, "item_embedding": split.train.n_items}

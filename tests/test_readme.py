@@ -14,6 +14,7 @@ import pytest
 
 import leporid
 from leporid.data import write_log
+from tests.test_docs import write_repeats
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,6 +43,8 @@ my_module = torch.nn.ModuleDict(
 
 SMALLER = {
     "runs/dlr2": "run",
+    "log.csv --include-seen -o run": "log.csv --include-seen -o repeats",
+    "evaluate run --data log.csv": "evaluate repeats --data log.csv",
     "--core 20": "",
     "[--json]": "--json",
     "47143 --items 6535 --interactions 6143751": "90 --items 60 --interactions 1800",
@@ -119,7 +122,9 @@ def test_the_lines_run_in_order_in_a_clean_folder(tmp_path: Path) -> None:
 def test_the_commands_of_a_page_run_in_order(page: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("optuna")
-    write_log(leporid.synthesize(150, 90, 4000, seed=5), tmp_path / "ratings.csv")
+    log = leporid.synthesize(150, 90, 4000, seed=5)
+    write_log(log, tmp_path / "ratings.csv")
+    write_repeats(log, tmp_path / "log.csv")
     recs = leporid.train("toppop", leporid.temporal_split(leporid.load(tmp_path / "ratings.csv")))
     leporid.models.write_recommendations(recs, tmp_path / "recs.csv", n=10)
     variables = environment(tmp_path)
@@ -147,8 +152,6 @@ def serve(line: str, folder: Path, variables: dict[str, str]) -> None:
         assert process.stdout is not None
         first = process.stdout.readline()
         assert "serving" in first or "http://" in first, first + process.communicate(timeout=60)[1]
-        assert process.stderr is not None
-        assert process.stderr.readline() == f"loading {words[2]}\n"
     finally:
         process.terminate()
         process.wait(timeout=60)

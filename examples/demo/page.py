@@ -59,7 +59,7 @@ def write_page(result: DemoResult, path: Path) -> Path:
         chart_html(curves, "optimiser steps", caption),
         hits_html(hits) + rows_html(result.rows, "On test; baselines with their default settings"),
         rows_html(result.picks, "The ten best of the items the user does not have"),
-        rows_html(result.paper_rows, "DLR2, recipe `paper`, on test"),
+        rows_html(result.paper_rows, "DLR2, the paper's recipe, on test"),
     )
     parts = zip(sentences(result).items(), shown, strict=True)
     sections = [(head, f"<p>{html.escape(text)}</p>{more}") for (head, text), more in parts]

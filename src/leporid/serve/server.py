@@ -44,7 +44,6 @@ def serve_forever(
         hosts = {host, "localhost", *allowed_hosts}
         local = is_loopback(listening.getsockname()[0])
         names = None if "*" in hosts else hosts
-        print(f"loading {run}", file=sys.stderr, flush=True)
         app = create_app(run, allowed_hosts=names, local=local, **options)
         service = app.state.service
         service.after_load = _settle
