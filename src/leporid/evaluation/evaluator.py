@@ -270,9 +270,7 @@ def _scorer(model: Any, split: Split, known: Sequences) -> Callable[[Users], Any
                 f"{split.n_items} items"
             )
         # Rows of consecutive users are not copied.
-        return lambda users: model[
-            slice(users[0], users[-1] + 1) if np.ptp(users) < len(users) else users
-        ]
+        return lambda u: model[slice(u[0], u[-1] + 1) if np.ptp(u) < len(u) else u]
     for side in ("users", "items"):
         fitted = getattr(model, side, None)
         if isinstance(fitted, IdMap) and fitted != getattr(split, side):

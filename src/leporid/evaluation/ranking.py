@@ -193,11 +193,10 @@ def _copy_row(scores: Floats, row: Floats) -> bool:
 
 @kernel
 def _lane_maxima(row: Floats, maxima: Floats) -> None:
-    """maxima[lane] = max of row[lane], row[lane + lanes], ...; an even number of whole turns."""
+    """maxima[lane] = max of row[lane], row[lane + lanes], ...; in pairs of turns."""
     lanes = len(maxima)
     maxima[:] = -np.inf
     for start in range(0, len(row), 2 * lanes):
-        # Two turns at once: the maxima are read and written half as often.
         one, two = row[start : start + lanes], row[start + lanes : start + 2 * lanes]
         for lane in range(lanes):
             larger = one[lane] if one[lane] > two[lane] else two[lane]

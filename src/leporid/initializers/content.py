@@ -151,7 +151,7 @@ def nearest_by_content(
     features: sparse.csr_array,
     rows: NDArray[np.int64],
     k: int,
-    interactions: NDArray[np.int64],
+    interactions: NDArray[np.int32 | np.int64],
     among: NDArray[np.bool_] | None = None,
 ) -> sparse.csr_array:
     """csr float64[m, n]: the cosines of each of `rows` with its k nearest others, all positive.

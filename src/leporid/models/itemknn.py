@@ -96,9 +96,8 @@ class ItemKNN(ItemWeights):
     def _with_content(self, by_users: Any, train: Interactions, table: Any) -> sparse.csr_array:
         """Similarities by users and by content, each over its mean, by their shares."""
         features = item_features(train.items, table).matrix
-        users = np.bincount(train.item, minlength=train.n_items)
         rows, share = np.arange(train.n_items), self.config.content
-        by_content = nearest_by_content(features, rows, self.config.k, users)
+        by_content = nearest_by_content(features, rows, self.config.k, train.popularity)
         means = [max(part.data.sum() / max(part.nnz, 1), 1e-30) for part in (by_users, by_content)]
         mixed = (1 - share) / means[0] * by_users + share / means[1] * by_content
         mixed.eliminate_zeros()
