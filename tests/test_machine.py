@@ -52,6 +52,31 @@ def test_errors_of_threads_are_raised() -> None:
         on_each_thread(work, 2)
 
 
+FORKED = """
+import os, time
+from leporid.machine import on_each_thread
+
+found, count = [], os.cpu_count() + 1
+
+def work(thread):
+    time.sleep(0.05)  # so that each has a thread of its own, which waits when the process forks
+    found.append(thread)
+
+on_each_thread(work, count)
+time.sleep(0.05)
+child = os.fork()
+on_each_thread(work, count)
+assert sorted(found) == sorted([*range(count)] * 2)
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=30)
+
+
 OVERLAP = """
 import threading
 import numpy

@@ -7,6 +7,7 @@ code that runs our kernels wraps them in `one_thread_pool`.
 
 import contextlib
 import ctypes
+import functools
 import importlib.metadata
 import os
 import platform
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +145,24 @@ def one_thread_pool(threads: int | None = None) -> Iterator[int]:
 def on_each_thread(work: Callable[[int], Any], threads: int) -> None:
     """Call `work(0)`, ..., `work(threads - 1)` at once, for kernels that release the GIL.
 
-    Kernels compile in half the time without numba's parallel mode.
+    Kernels compile in half the time without numba's parallel mode. `work` must not call this again.
     """
-    if threads == 1:
+    others = [_pool(os.getpid()).submit(work, thread) for thread in range(1, threads)]
+    try:
         work(0)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(threads)))  # raises what any of them raised
+    finally:
+        wait(others)
+    for other in others:
+        other.result()  # raises what it raised
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Threads that wait for work: to start some for each product costs a third of a solution.
+
+    They do not live on in a forked process, which gets others.
+    """
+    return ThreadPoolExecutor(os.cpu_count(), "kernels")
 
 
 def on_each_share(
