@@ -59,7 +59,7 @@ def run() -> None:
     settings = {"users": USERS, "items": ITEMS, "dim": 64, "n": N, "threads": threads}
     note = (
         f"{seconds['leporid'] / best:.2f} times the fastest bare product and selection (goal: 2), "
-        "with the items of each user hidden, people folded in, and the file written."
+        "with the items of each user hidden, users folded in, and the file written."
     )
     write_record("batch", rows, settings, [note])
     print("\n".join(map(str, rows)))

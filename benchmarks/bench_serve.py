@@ -192,7 +192,7 @@ def _steady(place: Path, kinds: dict[str, Any], seconds: float) -> Iterator[dict
             asyncio.run(server.load(bodies, 4, 64, 60))
             asked = int(RATE * seconds)
             spent = asyncio.run(server.load(bodies, 64, asked, 2 * seconds, RATE))
-            row = {"people": kind, "first_answer_s": first, "answered": len(spent) / asked}
+            row = {"users": kind, "first_answer_s": first, "answered": len(spent) / asked}
             for percent in (50, 99):
                 row[f"p{percent}_ms"] = 1000 * float(np.percentile(spent, percent))
             print(row, flush=True)
@@ -363,7 +363,7 @@ def _row(
     rate = len(spent) / took
     return {
         "model": model,
-        "people": kind,
+        "users": kind,
         "how": how,
         "requests": len(spent),
         "requests_per_s": rate,

@@ -83,7 +83,7 @@ def without(split: Split, gone: Any) -> Split:
 
 
 def places(model: Any, split: Split, rows: Any) -> float:
-    """The share of the first ten places of people in the test part that `rows` get."""
+    """The share of the first ten places of users in the test part that `rows` get."""
     history = split.train_valid.sequences()
     users = np.unique(split.test.user)[:500]
     scores = model.score(users, history)

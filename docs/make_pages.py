@@ -57,6 +57,8 @@ QUESTIONS = {
     "rules": "What do rules cost?",
     "item_features": "What do columns of an item table bring a network?",
     "stable_vectors": "How much do lists and vectors change between two trainings?",
+    "trace_train": "How many files does `leporid train` go through?",
+    "waits": "Which waits are left?",
     "two_versions": "What has the redesign of 0.8.0 done to the speed?",
     "scale": "How does LEPORID grow with the number of users?",
     "gpu": "How fast is LEPORID on a GPU?",
