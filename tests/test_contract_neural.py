@@ -45,7 +45,7 @@ PLANTED: dict[str, dict[str, Any]] = {
         "ema_decay": 0.9,
         "negatives": 4,
     },
-    "dlr2-general": {"steps": 200, "batch_size": 256, "channels": 4, "ema_decay": 0.9},
+    "dlr2-general": {"steps": 400, "batch_size": 256, "channels": 4, "ema_decay": 0.9},
 }
 """Settings for the planted data: fewer steps than the defaults, and of 120 items not the 64 hardest
 as negatives, which would hold all that is still to come.

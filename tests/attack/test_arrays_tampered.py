@@ -52,7 +52,7 @@ def test_the_arrays_of_a_grown_model_are_refused_or_of_use(tmp_path: Path) -> No
     split = leporid.temporal_split(leporid.load({k: list(v) for k, v in log.items()}, weight=None))
     model: Any = leporid.train("bpr", split, init="random", dim=4, steps=3, progress=False)
     table = {"item_id": list(range(20)), "genre": [f"g{n % 3}" for n in range(20)]}
-    path = save(model.extend(items=table), tmp_path)
+    path = save(model.extend(items=table, cold_item_share=1.0), tmp_path)
     assert sweep(path, tmp_path, use_model) == {}
 
 
