@@ -40,7 +40,7 @@ PLANTED: dict[str, dict[str, Any]] = {
     "dlr2-softmax": {
         "steps": 400,
         "batch_size": 256,
-        "lr": 0.01,
+        "lr": 0.003,
         "architecture": "no_conv",
         "ema_decay": 0.9,
         "negatives": 4,
