@@ -263,7 +263,7 @@ def train_to_folder(
 
 
 def hits_in_words(own: float, others: Mapping[str, float], n: int = 10, of: str = "") -> str:
-    """HR@n as people: "Of 100 users 69 find something ...; with the bestsellers 53."."""
+    """HR@n in words: "Of 100 users 69 find something ...; with the bestsellers 53."."""
     count = "ten" if n == 10 else str(n)
     more = "".join(f"; with {name} {100 * value:.0f}" for name, value in others.items())
     return (

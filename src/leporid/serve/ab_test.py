@@ -14,8 +14,7 @@ from leporid.serve.middleware import LogRateLimit, Metrics
 from leporid.serve.store import Impression
 
 _STORE_SECONDS = 0.1
-"""The longest an answer waits for its impressions to be on disk. It bounds what a stuck store costs
-users: a SQLite commit takes about 6 ms on two busy cores, 17 ms at the 99th percentile."""
+"""The longest an answer waits for its impressions to be on disk: what a stuck store costs users."""
 _LOG = logging.getLogger(__name__)
 _LOG.addFilter(LogRateLimit())
 

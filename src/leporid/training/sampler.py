@@ -20,8 +20,8 @@ from leporid.kernel import kernel
 from leporid.training.config import generator
 
 DISLIKED_SHARE = 0.1
-"""Share of the negatives of a user with disliked items that are drawn among these. It is small: in
-the one validation tried (BPR, low ratings of MovieTweetings) NDCG@10 fell the larger it was."""
+"""Share of the negatives of a user with disliked items that are drawn among these. It is
+small, since these are no longer drawn among all other items; chosen without a record."""
 Ints: TypeAlias = NDArray[np.int64]
 
 
