@@ -142,7 +142,8 @@ def symmetrise(
     are filled from front to back in parts of `edges_at_a_time` (None: all at once).
     """
     n = len(lists.length)
-    limits = row_limits(lists, k)
+    limits = np.empty(n, np.float32), np.empty(n, np.int32)
+    on_each_share(lambda _, begin, end: row_limits(lists, k, begin, end, *limits), 0, n, threads)
     lacking = np.zeros(n, np.int64)
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)
 

@@ -19,7 +19,7 @@ BATCHES = 40
 """Calls into the kernel; progress is shown, and an interrupt seen, between them."""
 LEAST_BATCH = 1024
 """Rows in a call, at least."""
-TURN = 64
+TURN = 32
 """Rows that a thread takes at a time."""
 SAMPLE = 1024
 """Rows from which a first threshold is guessed, at least."""

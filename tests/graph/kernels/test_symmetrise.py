@@ -28,7 +28,8 @@ def test_lacking_edges_are_pairs_that_only_the_other_chose(
         own = sorted(j for source, j in chosen if source == i)
         lists.length[i] = len(own)
         lists.rows[i, : len(own)], lists.weights[i, : len(own)] = own, W[i, own]
-    limits = row_limits(lists, k)
+    limits = np.empty(n, np.float32), np.empty(n, np.int32)
+    row_limits(lists, k, 0, n, *limits)
 
     lacking = [
         sorted(j for j, i in chosen if i == row and (row, j) not in chosen) for row in range(n)

@@ -93,26 +93,26 @@ class Scratch(NamedTuple):
     """Work space of one thread: a slot of each for every query of a block."""
 
     counters: NDArray[np.uint32]
-    """uint32[QUERIES, TILE], all zero between tiles."""
+    """uint32[QUERIES, TILE]: columns shared with the query; all zero between tiles."""
     rows: NDArray[np.uint32]
     """uint32[QUERIES, capacity]: the candidates."""
     weights: NDArray[np.float32]
     bits: NDArray[np.uint32]
     """`weights`, seen as integers."""
+    terms: NDArray[np.float64]
+    """float64[capacity]: b of the candidates while they are weighed."""
+    weighed: NDArray[np.uint64]
+    """uint64[QUERIES]: candidates that have a weight, the first ones."""
     filled: NDArray[np.uint64]
     """uint64[QUERIES]: candidates in the buffers."""
     bound: NDArray[np.float32]
     """float32[QUERIES]: the weight of the threshold."""
     guessed: NDArray[np.bool_]
     """bool[QUERIES]: whether the threshold is a guess, not reached by K candidates yet."""
-    shared: NDArray[np.uint32]
-    """uint32[CHUNK]: how many columns the rows of a chunk share with the query."""
     passing: NDArray[np.uint8]
     """uint8[CHUNK]: 1 for the rows of a chunk that may beat the threshold."""
     passing_words: NDArray[np.uint64]
     """`passing`, eight at a time."""
-    passed: NDArray[np.uint8]
-    """uint8[CHUNK]: which rows those are."""
     sample: NDArray[np.float32]
     """float32[TILE]: similarities of sampled rows."""
 
@@ -177,13 +177,13 @@ def scratch_space(k: int) -> Scratch:
         rows=rows,
         weights=bits.view(np.float32),
         bits=bits,
+        terms=np.zeros(_capacity(k)),
+        weighed=np.zeros(QUERIES, np.uint64),
         filled=np.zeros(QUERIES, np.uint64),
         bound=np.zeros(QUERIES, np.float32),
         guessed=np.zeros(QUERIES, np.bool_),
-        shared=np.zeros(CHUNK, np.uint32),
         passing=passing,
         passing_words=passing.view(np.uint64),
-        passed=np.zeros(CHUNK, np.uint8),
         sample=np.zeros(TILE, np.float32),
     )
 
@@ -195,7 +195,7 @@ def search_bytes(members: BinaryCSR, k: int, threads: int) -> int:
     popular = columns.rank[members.columns] < columns.panels * PANEL if columns.panels else 0
     rare = len(members.columns) - int(np.count_nonzero(popular))
     lists = 6 * rare + 8 * -(-n // TILE) * _rare_columns(members, columns.panels)
-    scratch = QUERIES * (4 * TILE + 8 * _capacity(k)) + 4 * TILE
+    scratch = QUERIES * (4 * TILE + 8 * _capacity(k)) + 8 * _capacity(k) + 4 * TILE
     return 2 * words + lists + threads * scratch + 80 * n
 
 

@@ -53,8 +53,8 @@ def search_rows(
     for start in range(0, len(targets), QUERIES):
         block = targets[start : start + QUERIES]
         for slot in range(len(block)):
-            scratch.filled[slot], scratch.bound[slot] = uint64(0), float32(0)
-            scratch.guessed[slot] = False
+            scratch.filled[slot] = scratch.weighed[slot] = uint64(0)
+            scratch.bound[slot], scratch.guessed[slot] = float32(0), False
             if rank > 0:
                 _guess(sample, queries, block[slot], rank, scratch, slot)
         for tile in range(len(fitted.list_start)):
@@ -64,15 +64,18 @@ def search_rows(
             for chunk in range(first, min(first + tile_chunks, chunks)):
                 for slot in range(len(block)):
                     counters = scratch.counters[slot, (chunk - first) * CHUNK :]
-                    _count_shared(fitted, queries, block[slot], chunk, counters, scratch.shared)
-                    _collect(fitted, queries, block[slot], chunk, scratch, slot)
+                    _count_shared(fitted, queries, block[slot], chunk, counters)
+                    _collect(fitted, queries, block[slot], chunk, counters, scratch, slot)
                     # The candidates of another chunk might not fit into the buffer.
                     if scratch.filled[slot] + uint64(CHUNK) > uint64(scratch.rows.shape[1]):
+                        _weigh(fitted, queries, block[slot], first, scratch, slot)
                         _keep_best(k, scratch, slot)
+            for slot in range(len(block)):
+                _weigh(fitted, queries, block[slot], first, scratch, slot)
             scratch.counters[: len(block)] = 0
         for slot in range(len(block)):
             _keep_best(k, scratch, slot)
-            _write(scratch, slot, block[slot], k, out)
+            _write(scratch, slot, block[slot], out)
 
 
 @kernel(**INNER)
@@ -97,17 +100,13 @@ def _popcount(word: Any) -> Any:
 
 
 @kernel(**INNER)
-def _count_shared(
-    fitted: Fitted, queries: Queries, query: int, chunk: int, counters: Any, shared: Any
-) -> None:
-    """Columns the query shares with each row of a chunk: its counters and the popular columns."""
-    for row in range(uint64(CHUNK)):
-        shared[row] = counters[row]
+def _count_shared(fitted: Fitted, queries: Queries, query: int, chunk: int, counters: Any) -> None:
+    """Add the popular columns that the query shares with each row of a chunk to its counters."""
     for panel in range(fitted.bits.shape[1]):
         bits, words = fitted.bits[chunk, panel], queries.words[query, panel]
         first, second, third, fourth = words[0], words[1], words[2], words[3]
         for row in range(uint64(CHUNK)):
-            shared[row] += uint32(
+            counters[row] += uint32(
                 _popcount(bits[0, row] & first)
                 + _popcount(bits[1, row] & second)
                 + _popcount(bits[2, row] & third)
@@ -121,17 +120,17 @@ def _guess(
 ) -> None:
     """Set the threshold to a similarity of a certain rank, nearly, among the sampled rows."""
     x, y, g = float32(queries.x[query]), float32(queries.y[query]), float32(queries.g)
-    counters, shared, similar = scratch.counters[slot], scratch.shared, scratch.sample
+    counters, similar = scratch.counters[slot], scratch.sample
     _scatter(sample, queries, query, 0, counters)
     for chunk in range(len(sample.bits)):
         first = uint64(chunk * CHUNK)
-        _count_shared(sample, queries, query, chunk, counters[first:], shared)
+        _count_shared(sample, queries, query, chunk, counters[first:])
         for row in range(uint64(CHUNK)):
-            count = float32(shared[row])
+            count = float32(counters[first + row])
             total = x + y * sample.term32[first + row] + g * count
             similar[first + row] = count / total if count > float32(0) else float32(0)
-    counters[:] = 0
     count = len(sample.bits) * CHUNK
+    counters[:count] = 0
     bound = scratch.bound.view(np.uint32)
     bound[slot] = kth_largest(similar.view(np.uint32), count, rank, int64(20))
     scratch.guessed[slot] = bound[slot] > uint32(0)
@@ -139,57 +138,74 @@ def _guess(
 
 @kernel(**INNER)
 def _collect(
-    fitted: Fitted, queries: Queries, query: int, chunk: int, scratch: Scratch, slot: int
+    fitted: Fitted,
+    queries: Queries,
+    query: int,
+    chunk: int,
+    counters: Any,
+    scratch: Scratch,
+    slot: int,
 ) -> None:
-    """Append the rows of a chunk that beat the threshold, with their similarities."""
-    shared, passing, term32 = scratch.shared, scratch.passing, fitted.term32
-    rows, weights = scratch.rows[slot], scratch.weights[slot]
-    x, y, g, bound = queries.x[query], queries.y[query], queries.g, scratch.bound[slot]
+    """Append the rows of a chunk that may reach the threshold."""
+    passing, term32, rows = scratch.passing, fitted.term32, scratch.rows[slot]
     base = uint64(chunk * CHUNK)
     # c / (x + y b + g c) >= t, written as c p >= q b + r; never true for c = 0.
-    t = bound * _SAFETY
-    p, q, r = float32(1.0 - t * g), float32(t * y), float32(max(t * x, 1e-30))
+    t = scratch.bound[slot] * _SAFETY
+    p, q = float32(1.0 - t * queries.g), float32(t * queries.y[query])
+    r = float32(max(t * queries.x[query], 1e-30))
     for row in range(uint64(CHUNK)):
-        passing[row] = float32(shared[row]) * p >= q * term32[base + row] + r
+        passing[row] = float32(counters[row]) * p >= q * term32[base + row] + r
     own = queries.own[query] - int64(base)
     if 0 <= own < CHUNK:
         passing[uint64(own)] = 0
     # Every entry is written, and the next one takes its place unless it counts: a branch that
     # nobody can predict costs more than a write.
-    found: Any = uint64(0)
+    at: Any = scratch.filled[slot]
     for word in range(uint64(CHUNK // 8)):
         if scratch.passing_words[word]:
             for row in range(word * uint64(8), word * uint64(8) + uint64(8)):
-                scratch.passed[found] = row
-                found += uint64(passing[row])
-    at: Any = scratch.filled[slot]
-    for position in range(found):
-        row = uint64(scratch.passed[position])
-        count = float64(shared[row])
-        weight = float32(count / (x + y * fitted.term[base + row] + g * count))
-        rows[at], weights[at] = uint32(base + row), weight
-        # A guess may be reached by fewer than k: candidates equal to it are kept.
-        at += uint64((weight > bound) | ((weight == bound) & scratch.guessed[slot]))
+                rows[at] = uint32(base + row)
+                at += uint64(passing[row])
     scratch.filled[slot] = at
+
+
+@kernel(**INNER)
+def _weigh(
+    fitted: Fitted, queries: Queries, query: int, chunk: int, scratch: Scratch, slot: int
+) -> None:
+    """Weigh the new candidates by the counters of the tile that begins at `chunk`."""
+    rows, bits, terms = scratch.rows[slot], scratch.bits[slot], scratch.terms
+    counters, base = scratch.counters[slot], uint64(chunk * CHUNK)
+    x, y, g = queries.x[query], queries.y[query], queries.g
+    first, filled = scratch.weighed[slot], scratch.filled[slot]
+    for position in range(first, filled):  # a loop of its own: divisions then become vectors
+        row = uint64(rows[position])
+        terms[position], bits[position] = fitted.term[row], counters[row - base]
+    for position in range(first, filled):
+        count = float64(bits[position])
+        weight = np.float32(count / (x + y * terms[position] + g * count))
+        bits[position] = weight.view(np.uint32)
+    scratch.weighed[slot] = filled
 
 
 @kernel(**INNER)
 def _keep_best(k: int, scratch: Scratch, slot: int) -> None:
     """Keep the k best candidates; the k-th is the new threshold."""
-    if scratch.filled[slot] > uint64(k):
-        kept = keep_best(scratch.bits[slot], scratch.rows[slot], scratch.filled[slot], k)
-        scratch.bound.view(np.uint32)[slot] = kept
-        scratch.guessed[slot] = False
-        scratch.filled[slot] = uint64(k)
+    if scratch.filled[slot] >= uint64(k):
+        least = keep_best(scratch.bits[slot], scratch.rows[slot], scratch.filled[slot], k)
+        scratch.filled[slot] = scratch.weighed[slot] = uint64(k)
+        bound = scratch.bound.view(np.uint32)
+        if least >= bound[slot]:  # else the threshold is a guess, and fewer than k reach it
+            bound[slot], scratch.guessed[slot] = least, False
 
 
 @kernel(**INNER)
-def _write(scratch: Scratch, slot: int, query: int, k: int, out: NeighbourLists) -> None:
+def _write(scratch: Scratch, slot: int, query: int, out: NeighbourLists) -> None:
     """Hand the candidates that are left over; a length of -1 says that the guess was too high."""
-    length = scratch.filled[slot]
-    if length < uint64(k) and scratch.guessed[slot]:
+    if scratch.guessed[slot]:
         out.length[query] = -1
         return
+    length = scratch.filled[slot]
     out.length[query] = length
     out.rows[query, :length] = scratch.rows[slot, :length]
     out.weights[query, :length] = scratch.weights[slot, :length]
@@ -202,9 +218,9 @@ def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, steps: Any) -> Any
     Bisection of the range of the values is cheaper than a histogram at this size. After 32 steps v
     is the k-th largest or has exactly k values not below it; fewer steps give a lower bound.
     """
-    bottom = high = uint32(0)
+    bottom = high = bits[0]
     for position in range(uint64(count)):
-        high = max(high, bits[position])
+        bottom, high = min(bottom, bits[position]), max(high, bits[position])
     while bottom < high and steps > 0:
         steps -= 1
         middle = uint32(bottom + ((high - bottom) >> uint32(1)))
@@ -224,14 +240,21 @@ def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, steps: Any) -> Any
 def keep_best(bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k: int) -> Any:
     """Move the k best candidates to the front, order kept; returns the k-th weight's bits."""
     bound = uint32(kth_largest(bits, count, k, int64(32)))
-    ties: Any = uint64(k)
-    for position in range(uint64(count)):
-        ties -= uint64(bits[position] > bound)
-    kept: Any = uint64(0)
-    for position in range(uint64(count)):
-        value = bits[position]
-        is_tie = (value == bound) & (ties > uint64(0))
-        ties -= uint64(is_tie)
-        bits[kept], rows[kept] = value, rows[position]  # as in `_collect`
-        kept += uint64((value > bound) | is_tie)
+    kept = _keep(bits, rows, uint64(0), uint64(count), bound)
+    first, surplus = kept, kept - uint64(k)
+    while surplus > uint64(0):
+        first -= uint64(1)
+        surplus -= uint64(bits[first] == bound)
+    _keep(bits, rows, first, kept, bound + uint32(1))
     return bits[: uint64(k)].min()
+
+
+@kernel(**INNER)
+def _keep(bits: Any, rows: Any, first: Any, last: Any, bound: Any) -> Any:
+    """Of the candidates [first, last) keep those not below the bound; returns their end."""
+    kept = first
+    for position in range(first, last):
+        value = bits[position]
+        bits[kept], rows[kept] = value, rows[position]  # as in `_collect`
+        kept += uint64(value >= bound)
+    return kept

@@ -7,27 +7,27 @@ is written at the end of its part of the final arrays, and a merge from the fron
 from typing import Any
 
 import numpy as np
-from numba import int64, uint64
+from numba import uint64
 from numpy.typing import NDArray
 
 from leporid.graph.kernels.layout import NeighbourLists
 from leporid.kernel import kernel
 
 
-def row_limits(lists: NeighbourLists, k: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """float32[n], the K-th weight of each row, and int32[n], the last row taken at that weight.
+@kernel
+def row_limits(lists: NeighbourLists, k: int, first: int, stop: int, least: Any, last: Any) -> None:
+    """`least[i]`: the K-th weight of row i of [first, stop); `last[i]`: the last row taken at it.
 
     They are 0 and -1 where a row has fewer than K neighbours.
     """
-    least, last = np.zeros(len(lists.length), np.float32), np.full(len(lists.length), -1, np.int32)
-    for first in range(0, len(least), 1024):
-        full = first + np.flatnonzero(lists.length[first : first + 1024] == k)
-        weights = lists.weights[full]
-        least[full] = weights.min(axis=1, initial=np.inf)
-        last[full] = np.where(weights == least[full, None], lists.rows[full], -1).max(
-            axis=1, initial=-1
-        )
-    return least, last
+    for row in range(first, stop):
+        least[row], last[row] = 0.0, -1
+        if lists.length[row] == k and k > 0:
+            least[row] = lists.weights[row].min()
+            position = uint64(k - 1)
+            while lists.weights[row, position] != least[row]:
+                position -= uint64(1)
+            last[row] = lists.rows[row, position]
 
 
 @kernel
@@ -48,27 +48,26 @@ def add_lacking(
     bisection.
     """
     write = len(indices) > 0
+    lacking = np.empty(lists.rows.shape[1], np.uint32)
     for row in range(len(lists.length)):
-        low, high = int64(0), int64(lists.length[row])
-        length = high
-        while low < high:
-            middle = (low + high) >> 1
-            if lists.rows[row, uint64(middle)] < begin:
-                low = middle + 1
-            else:
-                high = middle
-        while low < length and lists.rows[row, uint64(low)] < end:
-            other = uint64(lists.rows[row, uint64(low)])
-            weight = lists.weights[row, uint64(low)]
+        others, own = lists.rows[row], lists.weights[row]
+        length = lists.length[row]
+        first, stop = np.searchsorted(others[:length], np.array([begin, end], np.int32))
+        # Every position is written, and the next one replaces it unless it counts: a branch that
+        # nobody can predict costs more than a write.
+        found: Any = uint64(0)
+        for position in range(uint64(first), uint64(stop)):
+            other, weight = uint64(others[position]), own[position]
             limit = least[other]
+            lacking[found] = position
             # The one order of neighbours there is: by weight, then by smaller index.
-            if weight < limit or (weight == limit and row > last[other]):
-                at = uint64(cursor[other])
-                cursor[other] = at + uint64(1)
-                if write:
-                    indices[at] = row
-                    weights[at] = weight
-            low += 1
+            found += uint64((weight < limit) | ((weight == limit) & (row > last[other])))
+        for position in lacking[:found]:
+            other = uint64(others[position])
+            at = uint64(cursor[other])
+            cursor[other] = at + uint64(1)
+            if write:
+                indices[at], weights[at] = row, own[position]
 
 
 @kernel
