@@ -1,75 +1,113 @@
 """Where the seconds of the whole user side go: neighbours, graph and 64 vectors in Anime's shape.
 
     python -m benchmarks user_side
+    python -m benchmarks.bench_user_side --old FOLDER [--rounds 2]
 
-The solver's products read every edge once each; what a plain copy of as many bytes takes is the
-limit that the memory of a machine sets.
+FOLDER is a checkout of another version. The matrix is written once, and each version reads it in
+a process of its own, in turns; a row has the run with the least total of a version. The residual
+is that of the matrix in float64, the same in both versions.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from benchmarks.bench_eigenvectors import ALPHA, DIM, TOL, K, interactions
-from benchmarks.harness import timed, write_record
-from leporid.graph import BLOCK, huge_zeros
-from leporid.graph.knn import symmetrise
-from leporid.graph.neighbours import directed_neighbours
-from leporid.graph.types import Similarity, binary_csr
-from leporid.machine import resolve_threads
-from leporid.progress import NullProgress
-from leporid.spectral import laplacian_eigenpairs
-from leporid.spectral.laplacian import laplacian_operator
+ROOT = Path(__file__).parents[1]
+K, DIM, ALPHA, TOL = 1000, 64, 0.5, 1e-6
+STAGES = {"directed_neighbours": "neighbours s", "symmetrise": "graph s"}
+"""Functions that `knn_graph` calls, in every version."""
 
 
-def stages() -> tuple[list[dict[str, Any]], list[str]]:
-    """Each stage, best of two; and what bounds the last one."""
-    members, threads = binary_csr(interactions("anime-shaped")), resolve_threads(None)
-    own = np.arange(members.n)
+def measure(path: Path) -> dict[str, Any]:
+    """Seconds of each stage with the version that is imported, the better of two calls."""
+    from leporid import knn_graph
+    from leporid.graph import knn
+    from leporid.spectral import laplacian_eigenpairs
 
-    def neighbours() -> Any:
-        measure = Similarity("jaccard")
-        return directed_neighbours(members, members, K, measure, own, threads, NullProgress())
-
-    found, lists = timed(neighbours, repeat=2)
-    joined, graph = timed(lambda: symmetrise(lists, K, "rows", "jaccard", threads), repeat=2)
+    X = sparse.csr_array(sparse.load_npz(path))
     how: dict[str, Any] = {"alpha": ALPHA, "tol": TOL, "device": "cpu"}
-    solved, pairs = timed(lambda: laplacian_eigenpairs(graph, DIM, **how), repeat=2)
-    product = laplacian_operator(graph, ALPHA).product()
-    x, scaled, out = (huge_zeros((members.n, BLOCK), np.float32) for _ in range(3))
-    x[:] = np.random.default_rng(0).standard_normal(x.shape)
-    once, _ = timed(lambda: product(x, scaled, out), repeat=5)
-    size = graph.indices.nbytes + graph.weights.nbytes
-    into = np.empty(size // 8, np.int64)
-    source = np.ones_like(into)
-    copied, _ = timed(lambda: np.copyto(into, source), repeat=5)
-    all_products = once * pairs.iterations
+    laplacian_eigenpairs(knn_graph(X[:3000], k=100), DIM, **how)  # compiles
+    spent: dict[str, float] = {}
+
+    def watched(name: str, stage: str) -> Any:
+        function = getattr(knn, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            result = function(*arguments, **options)
+            spent[stage] = time.perf_counter() - began
+            return result
+
+        return call
+
+    for name, stage in STAGES.items():
+        setattr(knn, name, watched(name, stage))
+    rows = []
+    for _ in range(2):
+        graph = knn_graph(X, k=K)
+        began = time.perf_counter()
+        pairs = laplacian_eigenpairs(graph, DIM, **how)
+        spent["eigenvectors s"] = time.perf_counter() - began
+        rows.append({**spent, "together s": sum(spent.values()), "products": pairs.iterations})
+    best = min(rows, key=lambda row: float(row["together s"]))
+    return {**best, "edges": graph.n_edges, "residual": residual(graph, pairs)}
+
+
+def residual(graph: Any, pairs: Any) -> float:
+    """max ||A q - mu q|| with A = D_reg^-1/2 W D_reg^-1/2 in float64, by scipy."""
+    from leporid.spectral import laplacian_operator
+
+    scale = np.asarray(laplacian_operator(graph, ALPHA).scale, np.float64)[:, None]
+    q = np.asarray(pairs.vectors, np.float64)
+    q /= np.linalg.norm(q, axis=0)
+    product = scale * (graph.csr().astype(np.float64) @ (scale * q))
+    return float(np.linalg.norm(product - q * pairs.values, axis=0).max())
+
+
+def run(old: Path | None = None, rounds: int = 2) -> None:
+    """The rows of each version, and the record."""
+    from benchmarks.bench_eigenvectors import ANIME, interactions
+    from benchmarks.harness import write_record
+    from benchmarks.two_versions import _version
+
+    sources = [ROOT] if old is None else [old.resolve(), ROOT]
+    found: dict[Path, list[dict[str, Any]]] = {source: [] for source in sources}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "interactions.npz"
+        sparse.save_npz(path, interactions("anime-shaped"), compressed=False)
+        for _ in range(rounds):
+            for source in sources:
+                environment = {**os.environ, "PYTHONPATH": f"{source / 'src'}:{ROOT}"}
+                command = [sys.executable, "-W", "ignore", __file__, "--matrix", str(path)]
+                done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+                found[source].append(json.loads(done.stdout))
+                print(_version(source), found[source][-1], flush=True)
     rows = [
-        {"stage": "neighbours", "seconds": found},
-        {"stage": "graph from neighbours", "seconds": joined},
-        {"stage": "64 eigenvectors", "seconds": solved},
-        {"stage": f"of these, {pairs.iterations} products", "seconds": all_products},
-        {"stage": "together", "seconds": found + joined + solved},
+        {"version": _version(source), **min(runs, key=lambda row: float(row["together s"]))}
+        for source, runs in found.items()
     ]
-    notes = [
-        f"A product reads {size / 1e9:.2f} GB of edges once for {BLOCK} columns and takes "
-        f"{1e3 * once:.0f} ms; one thread copies as many bytes in {1e3 * copied:.0f} ms.",
-    ]
-    return rows, notes
-
-
-def run() -> None:
-    """In a process of its own, so that nothing else is in its caches."""
-    subprocess.run([sys.executable, "-m", "benchmarks.bench_user_side"], check=True)
+    about = {"data": "synthetic, Anime's shape, one matrix", **ANIME, "rounds": rounds}
+    write_record("user_side", rows, {**about, "k": K, "dim": DIM, "tol": TOL})
 
 
 if __name__ == "__main__":
-    rows, notes = stages()
-    for row in rows:
-        print(row)
-    about = {"data": "synthetic, Anime's shape", "threads": resolve_threads(None)}
-    write_record("user_side", rows, {**about, "k": K, "dim": DIM}, notes)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--old", type=Path)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--matrix", type=Path)
+    options = parser.parse_args()
+    if options.matrix:
+        print(json.dumps(measure(options.matrix)))
+    else:
+        run(options.old, options.rounds)
