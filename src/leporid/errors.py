@@ -65,9 +65,9 @@ def import_extra(package: str, feature: str, extra: str) -> Any:
 class UnknownNameError(LeporidError, LookupError, ValueError):
     """A model, initialiser, metric, column or option name does not exist."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
-        guess = closest(name, known)
+        guess = closest(str(name), known)
         hint = f"did you mean {guess!r}?" if guess else f"choose one of: {', '.join(known)}"
         super().__init__(f"unknown {kind} {name!r}: {hint}")
 

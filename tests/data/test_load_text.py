@@ -359,6 +359,23 @@ def test_separators_of_several_characters_stream_as_they_load(
     assert (stored.csr() != data.csr()).nnz == 0
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
+def test_a_quoted_line_break_survives_the_end_of_any_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    """pyarrow drops the "\\n" of a quoted "\\r\\n" whose halves lie in two of its blocks."""
+    items = [f"é{'x' * (n % 9)}\r\n{n}" for n in range(120)]
+    text = "user,item,time\r\n" + "".join(f'{n},"{i}",{n}\r\n' for n, i in enumerate(items))
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode(encoding))
+    for longest in (61, 64, 100):
+        monkeypatch.setattr(files, "LONGEST_ROW", longest)
+        data = load(path, encoding=encoding)
+        assert data.items.ids.to_pylist() == sorted(items)
+        stored = store_interactions(path, tmp_path / "scratch", "100GB", encoding=encoding)
+        assert stored.items.ids.to_pylist() == sorted(items)
+
+
 @given(rows, st.sampled_from([".csv", ".tsv", ".inter", ".parquet"]), st.booleans())
 @settings(deadline=None, max_examples=40)
 def test_round_trip(

@@ -20,7 +20,7 @@ from leporid import (
     temporal_split,
 )
 from leporid.artifacts import read_json, write_json
-from leporid.data import split_by
+from leporid.data import split_by, synthesize
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from tests.data.strategies import Row, external_rows, interactions_of, rows
 
@@ -300,3 +300,9 @@ def test_a_split_folder_is_no_log(tmp_path: Path) -> None:
     random_split(load(sorted_by_item("sorted"))).save(tmp_path / "sp")
     with pytest.raises(DataError, match=r"is a split, not a log: leporid\.Split\.load reads it"):
         load(tmp_path / "sp")
+
+
+def test_swapped_arguments_are_answered_with_the_names_of_the_protocols() -> None:
+    data = synthesize(30, 20, 300)
+    with pytest.raises(UnknownNameError, match=r"unknown protocol Interactions.*leave-last-out"):
+        split_by("temporal", data)  # type: ignore[arg-type]

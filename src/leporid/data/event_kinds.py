@@ -1,6 +1,6 @@
 """What the kinds of events of a log mean: their weights, the goal, what is disliked.
 
-Negative events are rows of their own (`Interactions.disliked`); `parts_of` splits them too.
+Negative events are rows of their own (`Interactions.disliked`); `with_negatives` splits them too.
 """
 
 import math
@@ -62,17 +62,18 @@ class EventKinds(NamedTuple):
         return by_kind, np.isin(kinds, self.goal) if self.goal else None
 
 
-def parts_of(
-    data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_]
+def with_negatives(
+    parts: Sequence[Interactions],
+    negative: Interactions,
+    data: Interactions,
+    train: NDArray[np.bool_],
+    test: NDArray[np.bool_],
 ) -> list[Interactions]:
-    """Train, validation and test, from two masks bool[n], each with its negative events.
+    """Train, validation and test with their negative events; `train`, `test` mask rows of `data`.
 
     Train has those up to the user's last event in train, validation those up to the last one before
     test. Without times all are in train.
     """
-    parts = [data.select(rows) for rows in (train, ~(train | test), test)]
-    if (negative := data.disliked) is None:
-        return parts
     first = known = np.ones(len(negative), bool)
     if data.time is not None and negative.time is not None:
         until = np.full((2, data.n_users), np.iinfo(np.int64).min)

@@ -4,6 +4,7 @@
 parsed by pyarrow's CSV reader; where something is wrong, the standard library's finds the line.
 """
 
+import codecs
 import csv
 import io
 import os
@@ -64,7 +65,6 @@ class SourceFile(NamedTuple):
         return pa_parquet.ParquetFile(self.system.open_input_file(self.content), pre_buffer=whole)
 
     def is_folder(self) -> bool:
-        """Whether it holds files."""
         return bool(self.system.get_file_info(self.content).type == fs.FileType.Directory)
 
     def is_parquet(self) -> bool:
@@ -261,36 +261,57 @@ def _too_long(where: str) -> str:
 
 def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
     # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
-    options = _options(layout, threads=pa.cpu_count() > 1)
+    size, *found = _scan(layout)
+    options = _options(layout, size, threads=pa.cpu_count() > 1)
     try:
         with _opened(layout, whole=True) as text:
             table = pa_csv.read_csv(text, *options, convert)
     except pa.ArrowInvalid as error:
         raise _fault(layout, str(error)) or error from None
-    _check_quotes(layout, table.num_rows)
+    _check_quotes(layout, table.num_rows, *found)
     return table
 
 
 def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
     """What `table_of` reads, a block of text at a time."""
-    rows = 0
+    rows, (size, *found) = 0, _scan(layout)
     try:
         with _opened(layout) as text:
-            for batch in pa_csv.open_csv(text, *_options(layout, threads=False), convert):
+            for batch in pa_csv.open_csv(text, *_options(layout, size, threads=False), convert):
                 rows += len(batch)
                 yield batch
     except pa.ArrowInvalid as error:
         raise _fault(layout, str(error)) or error from None
-    _check_quotes(layout, rows)
+    _check_quotes(layout, rows, *found)
 
 
-def _options(layout: Layout, threads: bool) -> tuple[pa_csv.ReadOptions, pa_csv.ParseOptions]:
+def _scan(layout: Layout) -> tuple[int, int, int]:
+    """A size of blocks that ends none inside a quoted line break, the lines and the quotes."""
+    size = LONGEST_ROW
+    while layout.quoting:
+        lines, quotes, last = 1 - layout.line, 0, b"\n"
+        with _opened(layout) as file:
+            if codecs.lookup(layout.encoding).name != "utf-8":
+                file = pa.transcoding_input_stream(file, layout.encoding, "utf-8")
+            for block in iter(partial(file.read, size), b""):
+                if quotes % 2 and last == b"\r" and block.startswith(b"\n"):
+                    break  # pyarrow would drop this half of it
+                lines += block.count(b"\n")
+                quotes += block.count(b'"')
+                last = block[-1:]
+            else:
+                return size, lines + (last != b"\n"), quotes
+        size += 1
+    return size, 0, 0
+
+
+def _options(layout: Layout, block_size: int, threads: bool) -> tuple[Any, ...]:
     read = pa_csv.ReadOptions(
         skip_rows=layout.line - 1,
         column_names=[f"c{position}" for position in range(len(layout.names))],
         encoding=layout.encoding,
         use_threads=threads,
-        block_size=LONGEST_ROW,
+        block_size=block_size,
     )
     parse = pa_csv.ParseOptions(
         delimiter=layout.delimiter,
@@ -332,21 +353,12 @@ class _Replaced(io.BufferedReader):
     read1 = read
 
 
-def _check_quotes(layout: Layout, rows: int) -> None:
+def _check_quotes(layout: Layout, rows: int, lines: int, quotes: int) -> None:
     """Where lines may have gone into a quoted field, that its quotes are closed.
 
     pyarrow reads on up to the next quote, however far below.
     """
-    if not layout.quoting:
-        return
-    lines, quotes, last = 1 - layout.line, 0, b"\n"
-    with layout.file.open() as file:
-        for block in iter(partial(file.read, LONGEST_ROW), b""):
-            lines += block.count(b"\n")
-            quotes += block.count(b'"')
-            last = block[-1:]
-    suspicious = quotes and (rows != lines + (last != b"\n") or quotes % 2)
-    if suspicious and (fault := _fault(layout)) is not None:
+    if quotes and (rows != lines or quotes % 2) and (fault := _fault(layout)) is not None:
         raise fault
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import leporid.artifacts as artifacts
-from leporid.data.event_kinds import parts_of
+from leporid.data.event_kinds import with_negatives
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
@@ -364,9 +364,8 @@ def _cut(data: Interactions, train_end: Any, valid_end: Any, protocol: str) -> S
 def _parts(
     data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
 ) -> Split:
-    first, then, last = (
-        [data.select(rows) for rows in (train, ~(train | test), test)]
-        if data.disliked is None
-        else parts_of(data, train, test)
-    )
+    parts = [data.select(rows) for rows in (train, ~(train | test), test)]
+    if data.disliked is not None:
+        parts = with_negatives(parts, data.disliked, data, train, test)
+    first, then, last = parts
     return Split(first, then, last, protocol)

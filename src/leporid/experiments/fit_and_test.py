@@ -308,7 +308,7 @@ def examples_html(model: Recommender, items: Any) -> str:
         "histories": [[titles[item] for item in known.of(int(user))[-5:]] for user in chosen],
         "lists": [[titles[i] for i in top if i >= 0] for top in model.top_k(chosen, 5).items],
     }
-    return page.fill_template("leporid", "figures.html", part="people", **about)
+    return page.fill_template("leporid", "figures.html", part="users", **about)
 
 
 def write_train_report(

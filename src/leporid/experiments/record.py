@@ -7,7 +7,7 @@ RUN/validated/           the model the record is about, where RUN/model is the f
 RUN/record.json          a `RunRecord`
 RUN/record.users.parquet hits per user (`MetricTable.save_hits`), to compare runs
 RUN/history.csv          loss and validation over the steps (neural models)
-RUN/report.html          the same for people
+RUN/report.html          the same as a page
 RUN/manifest.json        digests of all of these, so that a mixture of two runs is refused
 
 A run of a grid has two files under the folder of all `Results`, named by `RunRecord.key`: its

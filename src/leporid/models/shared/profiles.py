@@ -100,14 +100,22 @@ def best_repeats(split: Split, window: int | None) -> float:
     users, split, score = _by_neighbours(split)
     if not len(users):
         return 1.0
-    scores, own = score(window), split.train.sequences().take(users).decayed_counts(split.n_items)
-    rows, unit = np.repeat(np.arange(len(users)), np.diff(own.indptr)), scores.max(axis=1).mean()
+    scores, histories = score(window), split.train.sequences().take(users)
+    unit = float(scores.max(axis=1).mean())
     values = {}
     for tried in _REPEATS:
-        more = scores.copy()
-        more[rows, own.indices] += np.float32(tried * unit) * own.data
+        more = add_repeats(scores.copy(), histories, tried * unit)
         values[tried] = quality(more, users, split).mean()
     return max(values, key=values.__getitem__)
+
+
+def add_repeats(scores: Scores, histories: Sequences, weight: float) -> Scores:
+    """Add `weight` for each interaction of a history to the score of its item, in place."""
+    if weight:
+        own = histories.decayed_counts(scores.shape[1])
+        rows = np.repeat(np.arange(len(histories)), np.diff(own.indptr))
+        scores[rows, own.indices] += np.float32(weight) * own.data
+    return scores
 
 
 def _inner_split(train: Interactions, include_seen: bool) -> Split:
@@ -169,13 +177,6 @@ class ProfileRecommender(Recommender):
         largest = self.score_profile(self.known.sequences().take(some), some).max(axis=1)
         return best_repeats(split, self.config.window) * float(largest.mean())
 
-    def _add_repeats(self, scores: Scores, histories: Sequences) -> Scores:
-        if self._repeats:
-            own = histories.decayed_counts(self.known.n_items)
-            rows = np.repeat(np.arange(len(histories)), np.diff(own.indptr))
-            scores[rows, own.indices] += np.float32(self._repeats) * own.data
-        return scores
-
     def _remember(self, train: Interactions) -> sparse.csr_array:
         if self.config.window == "auto":
             self.config = self.config.replace(window=best_window(train))
@@ -204,7 +205,7 @@ class ProfileRecommender(Recommender):
     def score_profile(self, histories: Sequences, users: Indices | None = None) -> Scores:
         """float32[len(histories), n_items]: zero without a history."""
         scores = self._score_profiles(self._profiles(histories), users)
-        return self._add_repeats(scores, histories)
+        return add_repeats(scores, histories, self._repeats)
 
     def _profiles(self, histories: Sequences) -> sparse.csr_array:
         """float32[len(histories), n_items]: a row for the items of each window, as in X."""
@@ -256,7 +257,8 @@ class ItemWeights(ProfileRecommender):
         votes = self._votes(self._profiles(history))
         parts = self.weights[votes.indices][:, items] * votes.data[:, None]
         shares = np.asarray(parts.todense() if sparse.issparse(parts) else parts)
-        again = self._add_repeats(np.zeros((1, self.known.n_items), np.float32), history)[0]
+        nothing = np.zeros((1, self.known.n_items), np.float32)
+        again = add_repeats(nothing, history, self._repeats)[0]
         found = []
         for item, share in zip(items.tolist(), shares.T, strict=True):
             by_item = dict(zip(votes.indices.tolist(), share.tolist(), strict=True))
