@@ -213,8 +213,14 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     members = getattr(model, "members", ())
     name = " + ".join(member.name for member in members) or model.name
     has_net = any(hasattr(part, "net") for part in (model, *members))
-    # What a first stage prepares once, no request should wait for.
-    model.retrieve(some, 1, 2, hidden=model.known.hidden().take(some))
+    seen = model.known.hidden().take(some)
+
+    def answer() -> None:
+        """As requests are answered; the first time prepares what a first stage keeps."""
+        if model.retrieve(some, 1, 2, hidden=seen) is None:
+            model.score(some)
+
+    answer()
     popular = np.argsort(-model.known.popularity, kind="stable")
     spelled = [" ".join(info.title.casefold().split()) for info in information]
     hosts = {"/".join(i.picture.split("/")[:3]) for i in information if i.picture[:4] == "http"}
@@ -230,7 +236,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         graph=graph,
         catalogue=catalogue,
         metrics=record.get("metrics", {}),
-        threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
+        threads=choose_torch_threads(answer) if has_net else None,
         loaded_at=time.time(),
     )
 

@@ -342,7 +342,10 @@ class DLR2Network(nn.Module):
 
     def _item_size(self) -> Tensor:
         """The root mean square of the item table."""
-        return self.items.weight.detach().float().square().mean().sqrt().clamp(min=1e-6)
+        weight = self.items.weight.detach().float()
+        if weight.is_meta:  # a sketch: arithmetic on it would import torch's compiler
+            return weight.new_ones(())
+        return weight.square().mean().sqrt().clamp(min=1e-6)
 
     def state(self, user_rows: Tensor, recent: Tensor) -> Tensor:
         """s: user_rows [B, D], recent int64[B, l] -> [B, D]; `shortcut` adds G's average."""
