@@ -233,8 +233,8 @@ def _spread(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:
     allowed = max(allowed, _MIN_STEPS)
     if not config.passes or allowed >= config.steps:
         return config
-    apart = -(-config.eval_every * allowed // config.steps)
-    return config.replace(steps=allowed, eval_every=apart)
+    eval_every = -(-config.eval_every * allowed // config.steps)
+    return config.replace(steps=allowed, eval_every=eval_every)
 
 
 def _freeze(model: Trainable, frozen: bool) -> None:
