@@ -19,13 +19,14 @@ HEAVY = {
 
 
 def loaded_after(code: str) -> set[str]:
-    """Packages (and scipy.stats, a second) a fresh interpreter holds after running `code`."""
+    """Packages, and slow parts of scipy, that a fresh interpreter holds after running `code`."""
     tail = "\nimport json, sys\nprint('@' + json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code + tail], capture_output=True, text=True, check=True
     )
     names = json.loads(done.stdout.rsplit("@", 1)[1])
-    return {name.partition(".")[0] for name in names} | {"scipy.stats"}.intersection(names)
+    slow = {"scipy.stats", "scipy.sparse.linalg"}
+    return {name.partition(".")[0] for name in names} | slow.intersection(names)
 
 
 def test_the_import_is_light() -> None:
@@ -54,6 +55,11 @@ def test_the_first_use_loads_what_it_needs() -> None:
     loaded = loaded_after("import leporid; leporid.Leporid")
     assert "numpy" in loaded
     assert "torch" not in loaded
+
+
+def test_leporid_does_not_load_solvers_it_does_not_use() -> None:
+    code = "from leporid import initializers; initializers.get('leporid')"
+    assert "scipy.sparse.linalg" not in loaded_after(code)
 
 
 def test_fitting_vectors_without_a_driver_does_not_load_torch() -> None:

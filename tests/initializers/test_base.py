@@ -12,8 +12,9 @@ from leporid.artifacts import read_arrays, write_arrays
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.initializers import Embedding, InitialEmbeddings, InitializerConfig
+from leporid.initializers.base import padded
 from leporid.initializers.random import Random
-from leporid.initializers.svd import SVD, padded
+from leporid.initializers.svd import SVD
 from leporid.spectral import column_signs
 from tests.initializers.helpers import planted
 

@@ -204,6 +204,13 @@ def _read_side(
     return Embedding(np.ascontiguousarray(vectors, dtype=np.float32), values, origin), ids
 
 
+def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:
+    """float32[n, dim]: up to `dim` columns, and zeros where there are fewer."""
+    out = np.zeros((len(vectors), dim), dtype=np.float32)
+    out[:, : vectors.shape[1]] = vectors
+    return out
+
+
 def with_empty_rows(side: Embedding, known: NDArray[np.bool_]) -> Embedding:
     """`side` with zeros in the rows that are not `known`, and the number of its rows of zeros.
 

@@ -32,9 +32,15 @@ from leporid.config import setting
 from leporid.data import IdMap, Interactions, ItemFeatures, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
-from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.base import (
+    Embedding,
+    InitialEmbeddings,
+    Initializer,
+    InitializerConfig,
+    padded,
+)
 from leporid.initializers.leporid import SpectralConfig, SpectralInitializer, item_means
-from leporid.initializers.svd import largest_triplets, padded
+from leporid.initializers.svd import largest_triplets
 from leporid.progress import ProgressLike
 from leporid.spectral import Leporid, column_signs
 

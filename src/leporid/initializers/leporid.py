@@ -19,8 +19,13 @@ from leporid import evaluation
 from leporid.config import setting
 from leporid.data import Interactions, Split, random_split, temporal_split
 from leporid.initializers import base
-from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.svd import padded
+from leporid.initializers.base import (
+    Embedding,
+    InitialEmbeddings,
+    Initializer,
+    InitializerConfig,
+    padded,
+)
 from leporid.progress import ProgressLike
 from leporid.spectral import Landmarks, LaplacianEigenmaps, Leporid, landmark_count
 

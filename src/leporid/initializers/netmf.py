@@ -18,8 +18,13 @@ from numpy.typing import NDArray
 from leporid.config import setting
 from leporid.data import Interactions
 from leporid.graph import KnnGraph, knn_graph
-from leporid.initializers.base import Embedding, InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.svd import padded
+from leporid.initializers.base import (
+    Embedding,
+    InitialEmbeddings,
+    Initializer,
+    InitializerConfig,
+    padded,
+)
 from leporid.machine import on_each_share, resolve_threads
 from leporid.progress import ProgressLike
 from leporid.spectral import column_signs, laplacian_eigenpairs

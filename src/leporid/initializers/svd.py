@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackError, svds
 
 from leporid.data import Interactions
-from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig, padded
 from leporid.progress import ProgressLike
 from leporid.spectral import column_signs
 
@@ -76,10 +76,3 @@ class SVD(Initializer):
         kept = np.where(s > 1e-9 * max(s[0], 1e-300), s, 0.0)
         users, items = (padded(vectors * np.sqrt(kept), dim) for vectors in (u, v))
         return self._embeddings(train, users, items)
-
-
-def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:
-    """float32[n, dim]: up to `dim` columns, and zeros where there are fewer."""
-    out = np.zeros((len(vectors), dim), dtype=np.float32)
-    out[:, : vectors.shape[1]] = vectors
-    return out
