@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS, markdown_table
-from docs import tables
+from docs import ratio_tables, tables
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
 from reproduction.global_time import read_global_time
@@ -143,6 +143,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "new-users": lambda: tables.new_users_table(
                 read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")
             ),
+            "default-ratios": lambda: ratio_tables.ratios(record("classical_defaults")),
             "baselines": lambda: tables.baseline_table(
                 *(store.records("ml-1m-r3", [name]) for name in ("baselines-untuned", "baselines"))
             ),
