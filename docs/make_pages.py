@@ -18,9 +18,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS, markdown_table
-from docs import tables
+from docs import ratio_tables, tables
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
+from reproduction.global_time import read_global_time
 from reproduction.leaderboard import differences, leaderboard_page, read_leaderboard
 from reproduction.outputs import tables_page
 from reproduction.specs import LEADERBOARD
@@ -127,6 +128,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         },
         "docs/results.md": {
             "results": lambda: tables.short_table(logs),
+            "global-time": lambda: tables.global_time_section(read_global_time(RESULTS)),
             "by-init": lambda: tables.outcome_table(compared, "init"),
             "by-model": lambda: tables.outcome_table(compared, "model"),
             "two-tower": lambda: tables.two_tower_table(record("two_tower")),
@@ -141,6 +143,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "new-users": lambda: tables.new_users_table(
                 read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")
             ),
+            "default-ratios": lambda: ratio_tables.ratios(record("classical_defaults")),
             "baselines": lambda: tables.baseline_table(
                 *(store.records("ml-1m-r3", [name]) for name in ("baselines-untuned", "baselines"))
             ),

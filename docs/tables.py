@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from leporid.experiments import RunRecord
 from reproduction.gains import have_seen, initialisation_gains
+from reproduction.global_time import OURS, DatedLog
 from reproduction.leaderboard import AS_IT_COMES, BASES, Difference, Log, best_classical
 from reproduction.store import PackedResults
 
@@ -20,6 +22,11 @@ def table(columns: list[str], rows: list[list[str]], words: int = 1) -> str:
     """A Markdown table; all columns but the first `words` are set right."""
     lines = [columns, ["---"] * words + ["---:"] * (len(columns) - words), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def listed(words: list[str]) -> str:
+    """'a, b and c'."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def folded(text: str, rows: int = ROWS) -> str:
@@ -309,3 +316,42 @@ def new_users_table(runs: list[dict[str, Any]], models: tuple[str, ...]) -> str:
         means = (sum(v[n]["NDCG@10"] for v in values) / len(values) for n in given)
         rows.append([*key, str(len(values)), *(f"{mean:.4f}" for mean in means)])
     return table(["log", "model", "seeds", *(f"{n} given" for n in given)], rows, words=2)
+
+
+def global_time_section(logs: list[DatedLog]) -> str:
+    """The table and what it says."""
+    return f"{global_time_table(logs)}\n\n{global_time_text(logs)}"
+
+
+def global_time_table(logs: list[DatedLog]) -> str:
+    """Every model trained before a date, in the order of the first log, and DLR2 against it."""
+    columns = ["model"]
+    for log in logs:
+        columns += [log.name, "rank", "temporal", "DLR2 is"]
+    rows = []
+    for model in (place.model for place in logs[0].places):
+        row = [model]
+        for place in (log.place(model) for log in logs):
+            ranks = [str(place.rank), str(place.temporal_rank)]
+            row += [f"{place.value:.4f}", *ranks, place.gain.outcome if place.gain else "-"]
+        rows.append(row)
+    return table(columns, rows)
+
+
+def global_time_text(logs: list[DatedLog]) -> str:
+    """What the table says: DLR2's rank, how its lead stands, which models move."""
+    lines = []
+    for log in logs:
+        gains = {place.model: place.gain for place in log.places if place.gain}
+        ends = Counter(gain.outcome for gain in gains.values())
+        second = next(iter(gains))
+        most = sorted(log.places, key=lambda place: -abs(place.moved))[:3]
+        moves = listed([f"{m.model} from {m.temporal_rank} to {m.rank}" for m in most])
+        text = (
+            f"- **{log.name}.** DLR2 has rank {log.place(OURS).rank}: above {ends['above']}, level "
+            f"with {ends['level']}, below {ends['below'] or 'none'} ({second}: p = "
+            f"{gains[second].p_value:.2f}). {log.cold_users} of {log.users:,} test users are cold. "
+            f"Kendall's tau of both orders is {log.tau:.2f}: {moves}."
+        )
+        lines.append(textwrap.fill(text, 124, subsequent_indent="  "))
+    return "\n".join(lines)

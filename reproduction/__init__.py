@@ -5,9 +5,11 @@ of the repository, on the public API of `leporid` and the records in `results/`.
 
 __main__           The command line
 claims.toml        The paper's claims, our sentences about them, and the comparisons behind both
+default_ratios     Defaults of classical models beside the best settings tried, each log left out
 figures            The paper's figures, drawn with matplotlib (the extra 'plots')
 gains              The gain of one group of runs over another, over users and seeds
 general_rules      `general-rules`: the rules of the recipe `general`, each log left out once
+global_time        One date for all users: every model trained before it and tested after it
 grids/             The runs behind each table and the leaderboard, and what `--quick` changes
 initialisation-study.toml  The cells of the study of initialisations, in their order
 initialisation_study  The study: what an initialisation is worth (docs/initialisation-study.md)

@@ -1,0 +1,97 @@
+"""The table and the sentences about defaults of classical models, from their trials."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from docs.tables import listed, table
+from reproduction.default_ratios import (
+    ASKED,
+    ENOUGH,
+    SPLITS,
+    Ratio,
+    Unseen,
+    default_ratios,
+    without_the_log,
+)
+
+WIDTH = 124
+RANGE = range(2, 6)
+"""Of how many other splits a setting needs for it to be chosen."""
+
+
+def ratio_table(rows: Sequence[Ratio]) -> str:
+    """Defaults in % of the best setting tried; bold below 90, in brackets where few were tried."""
+    logs, models = (list(dict.fromkeys(getattr(r, of) for r in rows)) for of in ("log", "model"))
+    cells = {(row.model, row.log): _cell(row) for row in rows}
+    return table(["model", *logs], [[m, *(cells[m, log] for log in logs)] for m in models])
+
+
+def _cell(row: Ratio) -> str:
+    if not row.tried:
+        return "-"
+    # One digit more below 90%, where 89.6 must not read as 90.
+    shown = _percent(row.ratio) if row.ratio >= ASKED else f"**{100 * row.ratio:.1f}**"
+    return shown if row.tried >= ENOUGH else f"({shown})"
+
+
+def ratio_text(rows: Sequence[Ratio]) -> str:
+    """How many defaults have 90%, with how much behind it, and which have not."""
+    known = [row for row in rows if row.tried]
+    enough = [row for row in known if row.tried >= ENOUGH]
+    none = listed([f"{row.model} on {row.log}" for row in rows if not row.tried])
+    low: dict[str, list[str]] = {}
+    for row in sorted(known, key=lambda row: row.ratio):
+        if row.ratio < ASKED:
+            low.setdefault(row.log, []).append(row.model)
+    names = "; ".join(f"{listed(models)} on {log}" for log, models in low.items())
+    text = (
+        f"**{_reached(known, 'ratio')} of {len(known)} pairs reach {_percent(ASKED)}%**, the "
+        f"median is {_percent(median(row.ratio for row in known))}%. Below are {names or 'none'}. "
+        f"Only {len(enough)} pairs have {ENOUGH} settings x windows or more; of these "
+        f"{_reached(enough, 'ratio')} reach it. A ratio in brackets may fall with more trials"
+        + (f"; none was tried for {none}." if none else ".")
+    )
+    return textwrap.fill(text, WIDTH)
+
+
+def unseen_text(record: Mapping[str, Any]) -> str:
+    """What the other logs choose beside the default, also where more or fewer splits are asked."""
+    rows = without_the_log(record)
+    worst = min(rows, key=lambda row: row.ratio)
+    low = min(rows, key=lambda row: row.default)
+    higher = sum(row.default > row.ratio for row in rows)
+    asked = [without_the_log(record, splits) for splits in RANGE]
+    shares = [_reached(found, "ratio") / len(found) for found in asked]
+    text = (
+        f"**Without the log itself.** The other logs choose among settings tried there and on "
+        f"{SPLITS} splits of theirs, at the default's window; splits of one file are left out "
+        f"together ({len(rows)} pairs). Their choice reaches {_percent(ASKED)}% "
+        f"in {_reached(rows, 'ratio')}, in the median "
+        f"{_percent(median(row.ratio for row in rows))}%, at least {_percent(worst.ratio)}% "
+        f"({worst.model} on {worst.log}); the default in {_reached(rows, 'default')}, "
+        f"{_percent(median(row.default for row in rows))}%, {_percent(low.default)}% "
+        f"({low.model} on {low.log}). The default is higher in {higher}. With {RANGE[0]} to "
+        f"{RANGE[-1]} splits the choice reaches it in {_percent(min(shares))} to "
+        f"{_percent(max(shares))}% of the pairs. The default has seen every log and the "
+        "choice has few settings: the trials cannot tell which of the two makes the gap. iALS (a "
+        "rule) and P3alpha have defaults outside the trials."
+    )
+    return textwrap.fill(text, WIDTH)
+
+
+def ratios(record: Mapping[str, Any]) -> str:
+    """The table and what it says."""
+    rows = default_ratios(record)
+    return "\n\n".join([ratio_table(rows), ratio_text(rows), unseen_text(record)])
+
+
+def _reached(rows: Sequence[Ratio] | Sequence[Unseen], of: str) -> int:
+    return sum(getattr(row, of) >= ASKED for row in rows)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}"

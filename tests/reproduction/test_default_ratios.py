@@ -1,0 +1,101 @@
+"""Defaults of classical models: ratios to the best setting tried, and what other logs choose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs.ratio_tables import ratio_table, ratio_text
+from leporid import models
+from leporid.artifacts import read_json
+from reproduction.default_ratios import default_ratios, without_the_log
+
+RECORD = Path(__file__).parents[2] / "benchmarks" / "records" / "classical_defaults.json"
+
+
+def trial(log: str, l2: float, value: float, windowed: float = 0.0) -> dict[str, Any]:
+    valid = {"None": value, "5": windowed}
+    return {"log": log, "model": "ease", "settings": {"l2": l2}, "valid": valid}
+
+
+def made(trials: list[dict[str, Any]], **defaults: float) -> dict[str, Any]:
+    names = {"a_random": "a, no order"}
+    rows = [
+        {"log": names.get(log, log), "model": "ease", "window": None, "valid": value}
+        for log, value in defaults.items()
+    ]
+    return {"rows": rows, "trials": trials}
+
+
+def test_the_best_is_over_settings_windows_and_the_default() -> None:
+    trials = [trial("a", 1.0, 0.5, 0.8), trial("a", 1.0, 0.5, 0.8), trial("b", 1.0, 0.2)]
+    rows = {row.log: row for row in default_ratios(made(trials, a=0.4, b=0.3, c=0.1))}
+    assert rows["a"].ratio == pytest.approx(0.5)
+    assert rows["a"].tried == 2  # The same trial twice counts once.
+    assert (rows["b"].best, rows["b"].ratio) == (0.3, 1.0)
+    assert (rows["c"].tried, rows["c"].ratio) == (0, 1.0)
+    table = ratio_table(list(rows.values()))
+    assert "| ease | (**50.0**) | (100) | - |" in table
+    text = " ".join(ratio_text(list(rows.values())).split())
+    assert "1 of 2 pairs reach 90%" in text
+    assert "none was tried for ease on c." in text
+
+
+def test_a_log_has_no_say_in_its_own_choice() -> None:
+    """Setting 2 is best on `a` alone, in both of its splits; `b` and `c` choose 1."""
+    trials = [trial(log, 1.0, 0.9) for log in ("b", "c")]
+    trials += [trial(log, 2.0, 0.8) for log in ("b", "c")]
+    trials += [trial(log, 1.0, 0.3) for log in ("a", "a, no order")]
+    trials += [trial(log, 2.0, 1.0) for log in ("a", "a, no order")]
+    found = {
+        row.log: row
+        for row in without_the_log(made(trials, a=0.6, a_random=0.6, b=0.6, c=0.6), splits=2)
+    }
+    for log in ("a", "a, no order"):
+        assert found[log].settings == {"l2": 1.0}
+        assert found[log].ratio == pytest.approx(0.3)
+        assert found[log].default == pytest.approx(0.6)
+    # The two splits of `a` and `c` choose for `b`.
+    assert found["b"].settings == {"l2": 2.0}
+
+
+def test_settings_are_compared_on_equal_terms_where_some_were_not_tried() -> None:
+    """On `hard` every setting is far from the best: a setting tried there is not a worse one."""
+    hard = [trial("hard", 1.0, 0.30, 1.0), trial("hard", 3.0, 0.25)]
+    easy = [trial(log, 1.0, 0.8) for log in ("a", "b")]
+    easy += [trial(log, 3.0, 0.75) for log in ("a", "b", "d")]
+    easy += [trial("d", 2.0, 0.7), trial("a", 2.0, 0.7)]
+    here = [trial("new", 1.0, 0.4), trial("new", 2.0, 0.6)]
+    record = made([*hard, *easy, *here], hard=0.2, a=1.0, b=1.0, d=1.0, new=0.5)
+    found = {row.log: row for row in without_the_log(record, splits=2)}
+    # By plain means 2 has .70 and 1 has .63.
+    assert found["new"].settings == {"l2": 1.0}
+    assert found["new"].candidates == 2
+
+
+def test_a_choice_keeps_the_window_of_the_default() -> None:
+    trials = [trial(log, 1.0, 0.9, 0.1) for log in "abc"]
+    trials += [trial(log, 2.0, 0.1, 1.0) for log in "abc"]
+    rows = without_the_log(made(trials, a=0.5, b=0.5, c=0.5), splits=2)
+    assert [row.settings["l2"] for row in rows] == [1.0] * 3
+    assert rows[0].ratio == pytest.approx(0.9)
+
+
+def test_the_record_has_every_pair_and_what_its_rows_say() -> None:
+    record = read_json(RECORD)
+    rows = default_ratios(record)
+    assert len(rows) == 99
+    for row, written in zip(rows, record["rows"], strict=True):
+        assert row.ratio == pytest.approx(written["of the best setting tried"], abs=6e-4)
+
+
+def test_no_trial_has_the_defaults_of_ials_and_p3alpha() -> None:
+    """docs/models.md says so of these two alone."""
+    lacking = {row["model"] for row in read_json(RECORD)["rows"]}
+    for t in read_json(RECORD)["trials"]:
+        default = models.get(t["model"]).config_class().to_dict()
+        if all(default[key] == value for key, value in t["settings"].items()):
+            lacking.discard(t["model"])
+    assert lacking == {"ials", "p3alpha"}
