@@ -13,15 +13,16 @@ import leporid
 from leporid.data import Interactions, Split
 from leporid.errors import LeporidWarning
 from leporid.models import Recommender
-from leporid.models.dlr2 import DLR2Config, linear_part
-from leporid.models.dlr2.linear_part import LinearPart, choose_gain
+from leporid.models.dlr2 import DLR2Config
+from leporid.models.shared import linear_part
+from leporid.models.shared.linear_part import LinearPart, choose_gain
 from leporid.models.shared.profiles import best_window
 from leporid.models.slim import SLIM
 from tests.models.test_include_seen import groceries
 
 USERS = np.arange(20, dtype=np.int32)
 SETTINGS: dict[str, Any] = {
-    "steps": 4, "eval_every": 2, "channels": 2, "dim": 8, "progress": False, "device": "cpu",
+    "steps": 4, "eval_every": 2, "dim": 8, "progress": False, "device": "cpu",
 }  # fmt: skip
 
 
@@ -30,13 +31,18 @@ def split() -> Split:
     return leporid.temporal_split(leporid.synthesize(80, 40, 1500, seed=3))
 
 
-@pytest.fixture(scope="module")
-def model(split: Split) -> Any:
-    return leporid.train("dlr2", split, init="svd", linear_gain=8.0, **SETTINGS)
+@pytest.fixture(scope="module", params=["dlr2", "sasrec"])
+def model(split: Split, request: Any) -> Any:
+    return trained(request.param, split, linear_gain=8.0)
+
+
+def trained(name: str, split: Split, **more: Any) -> Any:
+    own = {"channels": 2} if name == "dlr2" else {"length": 10}
+    return leporid.train(name, split, init="svd", **SETTINGS, **own, **more)
 
 
 def test_scores_are_the_networks_and_the_gain_times_slims(split: Split, model: Any) -> None:
-    alone = leporid.train("dlr2", split, init="svd", linear_gain=0.0, **SETTINGS)
+    alone = trained(model.name, split, linear_gain=0.0)
     l1, l2 = model.config.linear_penalties
     slim = SLIM(l1=l1, l2=l2).fit(split, progress=False)
     expected = alone.score(USERS) + 8.0 * slim.score(USERS)

@@ -67,6 +67,11 @@ class TrainingConfig(Config):
     """A file about the items: its columns get embeddings, which are added to the items' own."""
     user_table: str = ""
     """The same for users, where the model has a table of them."""
+    linear_gain: float | Literal["auto"] = setting(0.0, at_least=0)
+    """Weight of a linear model of the whole profile (SLIM) beside the network; `auto` is the
+    smallest that validation cannot tell from the best."""
+    linear_penalties: tuple[float, float] | None = None
+    """L1 and L2 penalty of that SLIM; None takes the better of two pairs on validation."""
     ema_decay: float = setting(0.0, at_least=0, below=1)
     """Average the weights over steps with this decay and use the average; 0 does not."""
     ema_share: float = setting(0.0, at_least=0, below=1)

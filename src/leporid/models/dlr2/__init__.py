@@ -1,9 +1,8 @@
 """DLR2, Dual-Loss Residual Recommendation: the paper's own model (section 4).
 
-linear_part  `LinearPart`: SLIM beside the network, and the gain that validation chooses
-model        `DLR2`: losses, scores, and lists in two stages
-network      `DLR2Config`, the Feature Network (four designs), the heads S and G, and the tables
-recipes      the recipes, and what `general` changes by the kind of log
+model    `DLR2`: losses, scores, and lists in two stages
+network  `DLR2Config`, the Feature Network (four designs), the heads S and G, and the tables
+recipes  the recipes, and what `general` changes by the kind of log
 """
 
 import lazy_loader

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import linalg
 from torch import Tensor
 from torch.nn import functional
@@ -23,7 +22,6 @@ from torch.nn import functional
 from leporid.data import Sequences, Split
 from leporid.errors import warn
 from leporid.evaluation import TopK, masked_top_k
-from leporid.models.dlr2.linear_part import LinearPart, fit_linear_part
 from leporid.models.dlr2.network import DLR2Config, DLR2Network
 from leporid.models.dlr2.recipes import GENERAL_BY_KIND, RECIPES
 from leporid.models.shared import lists
@@ -127,19 +125,7 @@ class DLR2(NeuralRecommender):
             given = init is not None and init.items.provenance.get("method") != "random"
             steps = -1 if given else max(self.config.freeze_steps, 0)
             self.config = self.config.replace(freeze_steps=steps)
-        self.linear = None
         super()._fit(split, **options)
-        config = self.config
-        found = fit_linear_part(self.score, config, split)
-        # Kept in the settings: a refit on everything has no validation to choose by.
-        slim, gain = (found.model.config, found.gain) if found else (None, 0.0)
-        penalties = (slim.l1, slim.l2) if slim else config.linear_penalties
-        self.config = config.replace(linear_gain=gain, linear_penalties=penalties)
-        self.linear = found
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.linear = LinearPart.taken_from(arrays, self.train)
-        super()._restore(arrays)
 
     def loss(self, batch: Batch) -> Tensor:
         net, config = self.network, self.config
@@ -333,9 +319,8 @@ class DLR2(NeuralRecommender):
 
     @property
     def vectors_rank(self) -> Literal["everything", "first stage"]:
-        """G retrieves; where S or the linear part is read too, they rank what was retrieved."""
-        alone = self.config.inference == "generative" and self.linear is None
-        return "everything" if alone else "first stage"
+        """G retrieves; where S is read too, it ranks what was retrieved."""
+        return super().vectors_rank if self.config.inference == "generative" else "first stage"
 
 
 def square_square(scored: Tensor, config: DLR2Config) -> Tensor:

@@ -90,11 +90,6 @@ class DLR2Config(TrainingConfig):
     """Softmax: smoothing of L_G's targets."""
     mixture: float = setting(0.5, at_least=0, at_most=1)
     """Weight of S when `inference` is `mixture`; G has the rest."""
-    linear_gain: float | Literal["auto"] = setting(0.0, at_least=0)
-    """Weight of a linear model of the whole profile (SLIM) beside the network; `auto` is the
-    smallest that validation cannot tell from the best."""
-    linear_penalties: tuple[float, float] | None = None
-    """L1 and L2 penalty of that SLIM; None takes the better of two pairs on validation."""
     new_users: Literal["auto", "blank", "placed"] = "auto"
     """The row of a new user: blank, as `user_dropout` trains it, or placed: the mean of similar
     fitted users. `auto` is blank where half of the examples or more were."""

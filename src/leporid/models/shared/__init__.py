@@ -5,6 +5,7 @@ cold_start   how items that training has not seen are scored: scale, content, sh
 extension    `extended`: rows for new items and users in the tables of a trained model
 graph        `GraphRecommender`, and products with the user-item graph
 layers       dropout, causal attention, and the losses: BPR, softmax over all items
+linear_part  `LinearPart`: SLIM beside a network, and the gain that validation chooses
 lists        from questions in external ids to ranked lists, similar items and reasons
 neural       `NeuralRecommender`: build, train, score and extend a network
 profiles     `ProfileRecommender`, `ItemWeights`: models that score from training rows, and products

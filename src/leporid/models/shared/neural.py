@@ -9,7 +9,7 @@ import abc
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from leporid.errors import LeporidError, warn
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.cold_start import ColdItems, fit_cold_items
 from leporid.models.shared.extension import Extension, extended
+from leporid.models.shared.linear_part import LinearPart, fit_linear_part, resolved_config
 from leporid.models.shared.lists import Indices, Scores, VectorsUnsupportedError
 from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import provenance
@@ -60,8 +61,8 @@ class NeuralRecommender(Recommender):
         self._held: list[HeldRows] = []
         self.cold_items: ColdItems | None = None
         """How items that training has not seen are scored."""
-        self.linear: Any = None
-        """What is added to the scores of the network, if anything (DLR2's `LinearPart`)."""
+        self.linear: LinearPart | None = None
+        """What is added to the scores of the network, if anything."""
 
     @classmethod
     def from_recipe(
@@ -169,6 +170,7 @@ class NeuralRecommender(Recommender):
             init = sized(init, self.config, self.init_size)
         context = BuildContext(split.train, self.config.dim, init)
         self._build(context, seed)
+        self.linear = None
         if after is not None:
             Extension(after.train, split.train).copy(after, self)
         context.add_features(self.config, tables)
@@ -182,6 +184,8 @@ class NeuralRecommender(Recommender):
         self.net.eval()
         self.weights_changed()
         self._summary |= movement(self.tables, initial)
+        self.linear = fit_linear_part(self.score, self.config, split)
+        self.config = resolved_config(self.config, self.linear)
 
     def training_summary(self) -> dict[str, Any]:
         """What a record keeps of the training: steps, the best validation, speed, drift."""
@@ -282,6 +286,11 @@ class NeuralRecommender(Recommender):
         rows = self._new_users.extend(histories.csr(self.train.n_items))
         return torch.from_numpy(rows).to(table)
 
+    @property
+    def vectors_rank(self) -> Literal["everything", "first stage"]:
+        """A linear part ranks what the vectors retrieve."""
+        return "everything" if self.linear is None else "first stage"
+
     def item_vectors(self) -> Scores:
         with self._scoring():
             vectors = self.item_outputs().float()
@@ -379,6 +388,7 @@ class NeuralRecommender(Recommender):
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         where = f"the saved {self.name}"
         cold_items = ColdItems.taken_from(arrays, self.train.n_items)
+        self.linear = LinearPart.taken_from(arrays, self.train)
         # Settings that do not go with the arrays are refused before anything is allocated.
         if (sketch := sketched(self.build, self.train, self.config.dim)) is not None:
             training.check_tensors(sketch, arrays, where)

@@ -6,7 +6,7 @@ on its own in seconds; the training of the network is the same with and without 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -17,10 +17,10 @@ from torch import Tensor
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import DataError, warn
 from leporid.graph import canonical
-from leporid.models.dlr2.network import DLR2Config
+from leporid.models.shared import catalogue
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.profiles import best_window, first_level, quality, some_users
-from leporid.models.slim import SLIM, SLIMConfig
+from leporid.training import TrainingConfig
 
 GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 PENALTIES = ((1.0, 100.0), (3.0, 30.0))
@@ -33,12 +33,12 @@ _PREFIX = "linear."
 class LinearPart(NamedTuple):
     """A fitted SLIM and the weight of its scores."""
 
-    model: SLIM
+    model: Any
     gain: float
 
     def scores(self, histories: Sequences) -> Scores:
         """float32[len(histories), n_items], without the gain; zero without a history."""
-        return self.model.score_profile(histories)
+        return cast(Scores, self.model.score_profile(histories))
 
     def add(self, scores: Tensor, histories: Sequences) -> Tensor:
         """The network's scores of the same users, and the linear ones."""
@@ -50,7 +50,7 @@ class LinearPart(NamedTuple):
         rows = np.repeat(np.arange(len(weights.indptr) - 1), np.diff(weights.indptr))
         place = merged.items.encode(old.items.ids)
         entries = weights.data, (place[rows], place[weights.indices])
-        new = _empty(old.config, merged)
+        new = _empty(merged, **old.config.to_dict())
         new._remember(merged)
         size = (merged.n_items, merged.n_items)
         new.weights = canonical(sparse.csr_array(entries, shape=size))
@@ -78,19 +78,24 @@ class LinearPart(NamedTuple):
         ):
             raise DataError("linear.settings is not a gain, a window and a weight of repeats")
         window, repeats = int(min(settings[1], 2**31)) or None, settings[2:].sum()
-        model = _empty(SLIMConfig(window=window, repeats=float(repeats)), train)
+        model = _empty(train, window=window, repeats=float(repeats))
         model._restore(own)
         return cls(model, float(settings[0]))
 
 
-def _empty(config: SLIMConfig, train: Interactions) -> SLIM:
-    model = SLIM(config)
+def _slim(**settings: Any) -> Any:
+    """By its name: models import what they share, not the other way round."""
+    return catalogue.get("slim")(**settings)
+
+
+def _empty(train: Interactions, **settings: Any) -> Any:
+    model = _slim(**settings)
     model._train = model._known = train
     return model
 
 
 def fit_linear_part(
-    network: Callable[[Indices, Sequences], Scores], config: DLR2Config, split: Split
+    network: Callable[[Indices, Sequences], Scores], config: TrainingConfig, split: Split
 ) -> LinearPart | None:
     """SLIM beside a trained network; its gain is a number, or "auto": chosen on validation."""
     gain, penalties = config.linear_gain, config.linear_penalties
@@ -104,7 +109,7 @@ def fit_linear_part(
     choice = penalties is None and len(split.valid.goals)
     pairs = PENALTIES if choice else [penalties or PENALTIES[0]]
     window = best_window(split.train)
-    models = [SLIM(l1=l1, l2=l2, window=window).fit(split, progress=False) for l1, l2 in pairs]
+    models = [_slim(l1=l1, l2=l2, window=window).fit(split, progress=False) for l1, l2 in pairs]
     fitted = [LinearPart(model, 1.0) for model in models]
     users, part = some_users(split)
     known = split.train.sequences()
@@ -115,6 +120,14 @@ def fit_linear_part(
     if gain == "auto":
         gain = choose_gain(network(users, known), linear[best], users, part)
     return LinearPart(fitted[best].model, float(gain)) if gain else None
+
+
+def resolved_config(config: TrainingConfig, part: LinearPart | None) -> TrainingConfig:
+    """With what was chosen: a refit on everything has no validation to choose by."""
+    if part is None:
+        return config.replace(linear_gain=0.0)
+    slim = part.model.config
+    return config.replace(linear_gain=part.gain, linear_penalties=(slim.l1, slim.l2))
 
 
 def choose_gain(network: Scores, linear: Scores, users: Indices, part: Split) -> float:
