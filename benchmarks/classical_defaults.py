@@ -1,9 +1,9 @@
 """Defaults of the classical models: many settings of each on many logs, by validation alone.
 
 `python -m benchmarks.classical_defaults --out FOLDER --data FOLDER` fits the settings of `POOL` on
-the logs, in random order until its seconds are over, and writes the validation NDCG@10 of each for
-every window. With `--defaults` it fits every model as it comes instead, in one process.
-benchmarks/records/classical_defaults.json is what both wrote.
+the logs, except for those the record has, until its seconds are over, and writes the validation
+NDCG@10 of each for every window. With `--defaults` it fits every model as it comes instead, in one
+process. With `--collect` it adds what both wrote to benchmarks/records/classical_defaults.json.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from leporid.artifacts import read_json, write_json
+
+RECORD = Path(__file__).parent / "records" / "classical_defaults.json"
 WINDOWS = (None, 5, 10, 20)
 LOGS: dict[str, tuple[str, int, str]] = {
     "beauty": ("beauty", 1, "temporal"),
@@ -39,44 +42,80 @@ _USERS = 3000
 """Users of the validation part that are evaluated, at most: the same ones for every setting."""
 
 
-def _grid(**values: Any) -> list[dict[str, Any]]:
-    return [
-        dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
-    ]
+def _settings(names: str, *rows: tuple[Any, ...]) -> list[dict[str, Any]]:
+    return [dict(zip(names.split(), row, strict=True)) for row in rows]
 
 
-_KNN = [
-    *_grid(similarity=["jaccard"], k=[50, 400], shrink=[0.0, 5.0, 20.0, 60.0]),
-    *_grid(
-        similarity=["cosine"], k=[50, 400], shrink=[5.0, 20.0, 60.0], weighting=["none", "tfidf"],
-    ),
-    *_grid(
-        similarity=["tversky"], k=[50, 400], shrink=[20.0, 60.0], tversky_alpha=[0.0, 1.0],
-        tversky_beta=[0.6, 1.5],
-    ),
-    *_grid(
-        similarity=["asymmetric_cosine"], k=[100], shrink=[20.0, 100.0],
-        asymmetric_alpha=[0.2, 0.7],
-    ),
-]  # fmt: skip
+_TVERSKY, _COSINE = (
+    "similarity k shrink tversky_alpha tversky_beta",
+    "similarity k shrink weighting",
+)
 POOL: dict[str, list[dict[str, Any]]] = {
-    "slim": _grid(l2=[3.0, 10.0, 30.0, 100.0, 300.0, 1000.0], l1=[0.1, 0.3, 1.0, 3.0]),
-    "ease": _grid(l2=[30.0, 100.0, 200.0, 400.0, 800.0, 1600.0]),
-    "itemknn": _KNN,
-    "userknn": _KNN[::2],
-    "p3alpha": _grid(
-        alpha=[0.3, 0.5, 0.7, 0.9, 1.1], top_k=[50, 150, 400], normalize=[False, True],
+    "slim": _settings(
+        "l1 l2", (1.0, 100.0), (3.0, 1000.0), (1.0, 1000.0), (0.5, 50.0), (1.0, 50.0),
+        (0.1, 30.0), (3.0, 30.0), (0.1, 10.0), (3.0, 3.0), (0.1, 3.0),
     ),
-    "rp3beta": _grid(
-        alpha=[0.4, 0.6, 0.9], beta=[0.1, 0.25, 0.4], top_k=[100, 400], normalize=[False, True]
+    "ease": _settings(
+        "l2", (30.0,), (60.0,), (100.0,), (200.0,), (300.0,), (400.0,), (600.0,), (800.0,),
+        (1600.0,), (3000.0,),
     ),
-    "ials": _grid(
-        dim=[128], unobserved_weight=[0.01, 0.05, 0.2, 0.7], l2=[3e-4, 3e-3, 3e-2],
-        frequency_exponent=[0.5, 1.0],
-    ) + _grid(dim=[64, 256], unobserved_weight=[0.05, 0.2], l2=[3e-3], frequency_exponent=[0.75]),
-    "gfcf": _grid(rank=[32, 64, 128, 256], alpha=[0.1, 0.3, 0.6, 1.2]),
-    "turbocf": _grid(filter=["linear", "third_order"], alpha=[0.5, 0.8], power=[0.6, 1.0, 1.5]),
+    "itemknn": [
+        *_settings(
+            _TVERSKY, ("tversky", 50, 20.0, 0.0, 1.5), ("tversky", 400, 20.0, 1.0, 1.5),
+            ("tversky", 400, 20.0, 0.0, 1.5), ("tversky", 50, 20.0, 1.0, 1.5),
+            ("tversky", 50, 60.0, 0.0, 1.5), ("tversky", 400, 20.0, 0.0, 0.6),
+        ),
+        *_settings(
+            _COSINE, ("cosine", 50, 5.0, "tfidf"), ("cosine", 400, 20.0, "tfidf"),
+            ("cosine", 50, 5.0, "none"),
+        ),
+        *_settings("k shrink", (100, 20.0)),
+    ],
+    "userknn": [
+        *_settings(_TVERSKY, ("tversky", 400, 60.0, 0.0, 0.6), ("tversky", 400, 20.0, 0.0, 0.6)),
+        *_settings(_COSINE, ("cosine", 50, 60.0, "none"), ("cosine", 400, 5.0, "none")),
+        *_settings(
+            "similarity k shrink", ("jaccard", 400, 0.0), ("jaccard", 400, 20.0),
+            ("jaccard", 50, 20.0),
+        ),
+        *_settings("k shrink", (100, 20.0), (100, 5.0)),
+        {"similarity": "asymmetric_cosine", "k": 100, "shrink": 20.0, "asymmetric_alpha": 0.2},
+    ],
+    "p3alpha": [
+        {},
+        *_settings(
+            "alpha top_k normalize", (0.5, 50, True), (1.1, 150, True), (0.3, 150, True),
+            (0.7, 400, False), (0.7, 50, True), (1.1, 50, False), (0.5, 100, True),
+            (1.1, 400, False), (0.3, 150, False), (0.5, 400, True),
+        ),
+    ],
+    "rp3beta": _settings(
+        "alpha beta top_k normalize", (0.4, 0.4, 400, False), (0.9, 0.4, 400, True),
+        (0.4, 0.1, 400, True), (0.4, 0.25, 400, False), (0.6, 0.25, 100, False),
+        (0.9, 0.4, 400, False), (0.4, 0.1, 100, True), (0.9, 0.25, 100, True),
+        (0.5, 0.25, 100, True), (0.5, 0.15, 100, True),
+    ),
+    "ials": [
+        {},
+        *_settings(
+            "dim unobserved_weight l2 frequency_exponent", (128, 0.7, 0.03, 1.0),
+            (128, 0.01, 0.003, 0.5), (256, 0.05, 0.003, 0.75), (128, 0.2, 0.003, 0.5),
+            (64, 0.05, 0.003, 0.75), (128, 0.05, 0.0003, 0.5), (128, 0.05, 0.003, 1.0),
+            (128, 0.7, 0.03, 0.5), (128, 0.7, 0.0003, 1.0), (128, 0.2, 0.0003, 0.5),
+        ),
+    ],
+    "gfcf": _settings(
+        "rank alpha", (64, 0.3), (128, 0.3), (64, 0.1), (32, 0.6), (32, 0.3), (64, 1.2),
+        (256, 1.2), (256, 0.6), (32, 0.1), (32, 1.2),
+    ),
+    "turbocf": _settings(
+        "filter alpha power", ("linear", 0.8, 1.0), ("third_order", 0.5, 1.0),
+        ("third_order", 0.8, 1.0), ("linear", 0.5, 1.0), ("linear", 0.5, 1.5),
+        ("linear", 0.5, 0.6), ("linear", 0.8, 0.6), ("linear", 0.8, 1.5),
+        ("third_order", 0.5, 1.5), ("third_order", 0.5, 0.6),
+    ),
 }  # fmt: skip
+"""Ten settings of each model, the same on all logs; `{}` is a default that follows from the log."""
 
 
 def sampled_split(data: Path, name: str) -> Any:
@@ -152,12 +191,16 @@ def _work(arguments: argparse.Namespace, worker: int, tasks: Any, end: float) ->
 def run(arguments: argparse.Namespace) -> None:
     """Every setting on every log, until the seconds are over."""
     arguments.out.mkdir(parents=True, exist_ok=True)
-    tasks = [(log, model, settings) for model in POOL for settings in POOL[model] for log in LOGS]
-    np.random.default_rng(0).shuffle(tasks)
-    # The slow ones first, so that no worker begins one when the others are done.
-    tasks.sort(
-        key=lambda task: -(task[1] in ("ease", "slim") and task[0] in ("beauty", "toys", "tafeng"))
-    )
+    known = {_key(trial) for trial in read_json(RECORD)["trials"]}
+    tasks = [
+        (log, model, settings)
+        for model, pool in POOL.items()
+        for settings in pool
+        for log in LOGS
+        if _key({"log": log, "model": model, "settings": settings}) not in known
+    ]
+    # Log by log, since a worker keeps the split; the rest may be run later.
+    tasks.sort(key=lambda task: -list(LOGS).index(task[0]))
     context = multiprocessing.get_context("spawn")
     waiting = context.Queue()
     for task in tasks:
@@ -174,12 +217,31 @@ def run(arguments: argparse.Namespace) -> None:
         worker.join(max(1.0, end + 25 - time.time()))
 
 
+def _key(trial: dict[str, Any]) -> tuple[str, str, str]:
+    return trial["log"], trial["model"], json.dumps(trial["settings"], sort_keys=True)
+
+
+def collect(arguments: argparse.Namespace) -> None:
+    """Add the trials, and the defaults where they were fitted again, to the record."""
+    record = read_json(RECORD)
+    files = [path.read_text().splitlines() for path in sorted(arguments.out.glob("trials-*.jsonl"))]
+    found = [json.loads(line) for lines in files for line in lines]
+    trials = {_key(trial): trial for trial in [*record["trials"], *found] if "valid" in trial}
+    record["trials"] = [trials[key] for key in sorted(trials)]
+    if (arguments.out / "defaults.jsonl").is_file():
+        lines = (arguments.out / "defaults.jsonl").read_text().splitlines()
+        record["rows"] = [json.loads(line) for line in lines]
+    write_json(RECORD, record)
+    print(f"{len(trials)} trials, {len(record['rows'])} defaults")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--workers", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=560)
     parser.add_argument("--defaults", action="store_true")
+    parser.add_argument("--collect", action="store_true")
     chosen = parser.parse_args()
-    defaults(chosen) if chosen.defaults else run(chosen)
+    (collect if chosen.collect else defaults if chosen.defaults else run)(chosen)

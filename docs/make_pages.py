@@ -23,6 +23,7 @@ from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
 from reproduction.global_time import read_global_time
 from reproduction.leaderboard import differences, leaderboard_page, read_leaderboard
+from reproduction.leave_last_out import read_levers
 from reproduction.outputs import tables_page
 from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults
@@ -129,6 +130,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/results.md": {
             "results": lambda: tables.short_table(logs),
             "global-time": lambda: tables.global_time_section(read_global_time(RESULTS)),
+            "leave-last-out": lambda: tables.leave_last_out_table(read_levers(RESULTS)),
             "by-init": lambda: tables.outcome_table(compared, "init"),
             "by-model": lambda: tables.outcome_table(compared, "model"),
             "two-tower": lambda: tables.two_tower_table(record("two_tower")),

@@ -12,6 +12,7 @@ from leporid.experiments import RunRecord
 from reproduction.gains import have_seen, initialisation_gains
 from reproduction.global_time import OURS, DatedLog
 from reproduction.leaderboard import AS_IT_COMES, BASES, Difference, Log, best_classical
+from reproduction.leave_last_out import PRINTED, Lever
 from reproduction.store import PackedResults
 
 ROWS = 10
@@ -355,3 +356,29 @@ def global_time_text(logs: list[DatedLog]) -> str:
         )
         lines.append(textwrap.fill(text, 124, subsequent_indent="  "))
     return "\n".join(lines)
+
+
+def leave_last_out_table(logs: dict[str, list[Lever]]) -> str:
+    """Every lever with its seeds, and what others print."""
+    columns = ["model", "seeds"]
+    for log in logs:
+        columns += [f"{log}: validation", "HR@10", "NDCG@10", "against one layer"]
+    names = dict.fromkeys(lever.name for levers in logs.values() for lever in levers)
+    rows = []
+    for name in names:
+        found = [next((x for x in levers if x.name == name), None) for levers in logs.values()]
+        row = [name, str(max(len(lever.records) for lever in found if lever))]
+        for lever in found:
+            row += _lever_cells(lever) if lever else ["-"] * 4
+        rows.append(row)
+    for name, values in PRINTED.items():
+        row = [f"printed: {name}", "-"]
+        for log in logs:
+            row += ["-", *(f"{v:.4f}" for v in values.get(log, ())), *["-"] * 3][:4]
+        rows.append(row)
+    return table(columns, rows)
+
+
+def _lever_cells(lever: Lever) -> list[str]:
+    values = [lever.mean("NDCG@10", "valid_metrics"), lever.mean("HR@10"), lever.mean("NDCG@10")]
+    return [*(f"{value:.4f}" for value in values), lever.gain.outcome if lever.gain else "-"]

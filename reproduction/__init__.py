@@ -14,6 +14,7 @@ grids/             The runs behind each table and the leaderboard, and what `--q
 initialisation-study.toml  The cells of the study of initialisations, in their order
 initialisation_study  The study: what an initialisation is worth (docs/initialisation-study.md)
 leaderboard        Every model on every log of an experiment: ranks, gains, docs/leaderboard.md
+leave_last_out     The last item held out: what each change of a sequence model does
 outputs            From records to files: every table and figure, and the report around them
 paper_values.json  The numbers the paper prints
 ranks              Mean ranks over logs, and by how much they must differ
