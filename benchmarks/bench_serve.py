@@ -28,10 +28,6 @@ from leporid.serve import ServeLimits
 
 MODELS = ("sasrec", "dlr2")
 CONNECTIONS = (1, 8, 32)
-LARGE = 50_000, 100_000, 1_000_000
-"""Users, items and interactions of the large runs."""
-RATE = 500.0
-"""Requests that are due per second of a large run."""
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 N = 10
 HISTORY = 20
@@ -147,56 +143,6 @@ def measure(
     ]
     print(*notes, sep="\n", flush=True)
     return rows, notes
-
-
-def run_large(folder: str | None = None, seconds: float = 10.0) -> list[dict[str, Any]]:
-    """The first answer of a run with 100,000 items, and its waits at a steady rate.
-
-    Models are trained for one step; those in `folder` are taken as they are.
-    """
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as temporary:
-        places = {name: Path(folder or temporary) / name for name in MODELS}
-        if folder is None:
-            split = leporid.temporal_split(synthesize(*LARGE, seed=0))
-            for name, place in places.items():
-                recipe: dict[str, Any] = {"recipe": "softmax"} if name == "dlr2" else {}
-                how = {"steps": 1, "eval_every": 0, "init": "random", "device": "cpu", **recipe}
-                leporid.train(name, split, **how).save(place / "model")
-        for name, place in places.items():
-            kinds = _bodies(Recommender.load(place / "model"))
-            rows += [{"model": name, **row} for row in _steady(place, kinds, seconds)]
-    return rows
-
-
-def _bodies(model: Recommender) -> dict[str, list[dict[str, Any]]]:
-    """Requests of known users and of new histories."""
-    rng = np.random.default_rng(0)
-    users = rng.integers(len(model.users), size=512)
-    histories = [np.unique(row) for row in rng.integers(len(model.items), size=(512, HISTORY))]
-    return {
-        "known users": [{"users": [model.users.external(int(u))], "n": N} for u in users],
-        "new histories": [
-            {"histories": [[model.items.external(int(i)) for i in row]], "n": N}
-            for row in histories
-        ],
-    }
-
-
-def _steady(place: Path, kinds: dict[str, Any], seconds: float) -> Iterator[dict[str, Any]]:
-    began = time.perf_counter()
-    with Server(str(place)) as server:
-        asyncio.run(server.load(kinds["known users"], 1, 1, 60))
-        first = time.perf_counter() - began
-        for kind, bodies in kinds.items():
-            asyncio.run(server.load(bodies, 4, 64, 60))
-            asked = int(RATE * seconds)
-            spent = asyncio.run(server.load(bodies, 64, asked, 2 * seconds, RATE))
-            row = {"users": kind, "first_answer_s": first, "answered": len(spent) / asked}
-            for percent in (50, 99):
-                row[f"p{percent}_ms"] = 1000 * float(np.percentile(spent, percent))
-            print(row, flush=True)
-            yield row
 
 
 def recommend(model: Recommender, user: Any) -> Any:

@@ -51,6 +51,7 @@ QUESTIONS = {
     "evaluation": "How fast is the evaluation beside RecBole's?",
     "batch": "How fast are recommendations for all users?",
     "serve": "How many requests per second?",
+    "serve_large": "How long do requests wait on 100,000 items?",
     "choose": "What does `choose` find in five minutes?",
     "choose_lenskit_auto": "And LensKit-Auto, in the same time?",
     "repeats": "Groceries: what do users buy again, and what for the first time?",

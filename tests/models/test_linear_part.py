@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import leporid
 from leporid.data import Interactions, Split
 from leporid.errors import LeporidWarning
+from leporid.machine import torch_threads
 from leporid.models import Recommender
 from leporid.models.dlr2 import DLR2Config
 from leporid.models.shared import linear_part
@@ -51,6 +53,27 @@ def test_scores_are_the_networks_and_the_gain_times_slims(split: Split, model: A
     expected = alone.score_histories(histories) + 8.0 * slim.score_histories(histories)
     np.testing.assert_allclose(model.score_histories(histories), expected, rtol=1e-4, atol=1e-5)
     assert (alone.vectors_rank, model.vectors_rank) == ("everything", "first stage")
+
+
+def test_scores_made_in_place_and_a_kept_size_change_no_bit(model: Any, tmp_path: Path) -> None:
+    again: Any = Recommender.load(model.save(tmp_path / "m"))
+    net, histories = again.network, again.known.sequences().take(USERS)
+
+    def plain() -> Any:
+        with torch.no_grad():
+            recent = again._recent(None, USERS)
+            g = net.target(net.state(net.users(torch.from_numpy(USERS).long()), recent))
+            scores = (g @ net.items.weight.T).float() * net.log_temperature.exp() + net.bias
+        return (scores + 8.0 * torch.from_numpy(again.linear.scores(histories))).numpy()
+
+    with torch_threads(1):
+        np.testing.assert_array_equal(again.score(USERS), plain())
+        before = float(net.item_size())
+        with torch.no_grad():
+            net.items.weight.mul_(2.0)
+        again.weights_changed()
+        assert float(net.item_size()) == 2.0 * before
+        np.testing.assert_array_equal(again.score(USERS), plain())
 
 
 def test_it_is_saved_and_refitted(split: Split, model: Any, tmp_path: Path) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -13,6 +17,7 @@ import leporid
 from leporid.data import Interactions
 from leporid.errors import DataError
 from leporid.models import ItemNeighbours
+from leporid.models.dlr2.model import DLR2
 from leporid.serve import create_app, loaded_run
 from leporid.serve.loaded_run import load_run
 from tests.serve.conftest import get, post, run_loop
@@ -30,6 +35,43 @@ def test_what_takes_long_is_said(
     assert capsys.readouterr().err == f"reading the model in {tmp_path / 'model'}\n"
     assert graph.neighbours() is graph.neighbours()
     assert capsys.readouterr().err == "finding the neighbours of 14 items\n"
+
+
+@pytest.mark.parametrize(
+    ("inference", "expected"), [("mixture", "two_stages"), ("generative", "score")]
+)
+def test_threads_are_chosen_by_what_requests_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inference: str, expected: str
+) -> None:
+    tiny = {"steps": 1, "dim": 4, "batch_size": 8, "eval_every": 0, "inference": inference}
+    model = leporid.train("dlr2", make_split(), init="random", recipe="softmax", **tiny)
+    model.save(tmp_path / "model")
+    called: list[str] = []
+
+    def noted(name: str) -> Callable[..., Any]:
+        function = getattr(DLR2, name)
+        return lambda *args, **how: (called.append(name), function(*args, **how))[1]
+
+    def choose(answer: Callable[[], None]) -> int:
+        called.clear()
+        answer()
+        return 1
+
+    for name in ("two_stages", "score"):
+        monkeypatch.setattr(DLR2, name, noted(name))
+    monkeypatch.setattr(loaded_run, "choose_torch_threads", choose)
+    assert load_run(tmp_path).threads == 1
+    assert called == [expected]
+
+
+def test_a_loaded_network_needs_no_compiler(tmp_path: Path) -> None:
+    """Torch imports its own for arithmetic on tensors without memory: a second of silence."""
+    tiny = {"steps": 1, "dim": 4, "batch_size": 8, "eval_every": 0, "linear_gain": 1.0}
+    model = leporid.train("dlr2", make_split(), init="random", recipe="general", **tiny)
+    model.save(tmp_path / "model")
+    code = f"from leporid.serve.loaded_run import load_run; load_run({str(tmp_path)!r})"
+    code += "; import sys; sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 class Slow:

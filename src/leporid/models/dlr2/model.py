@@ -181,7 +181,7 @@ class DLR2(NeuralRecommender):
 
     def weights_changed(self) -> None:
         super().weights_changed()
-        self._anchors = None
+        self._anchors = self.network.kept_size = None
 
     def anchors(self) -> Anchors:
         if self._anchors is None:

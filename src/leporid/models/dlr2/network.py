@@ -313,6 +313,7 @@ class DLR2Network(nn.Module):
         super().__init__()
         self.config = config
         self.users, self.items = context.user_table(), context.item_table()
+        self.kept_size: Tensor | None = None
         rows = 1 + bool(config.profile) + config.length
         self.features = FeatureNetwork(
             config.architecture, rows, config.dim, config.feature_dropout, config.channels
@@ -327,20 +328,23 @@ class DLR2Network(nn.Module):
             self.log_temperature = nn.Parameter(torch.tensor(0.0))
             bias = torch.zeros(context.train.n_items)
             self.bias = nn.Parameter(bias, requires_grad=config.item_bias)
+        # On "meta", a sketch, arithmetic would import torch's compiler.
+        sketch = self.items.weight.is_meta
         if config.gain:
-            self.gain = nn.Parameter(1 / self._item_size())
+            self.gain = nn.Parameter(torch.ones(()) if sketch else 1 / self.item_size())
         if config.shortcut:
             # The newest item weighs most; the profile, where there is one, comes first.
-            weights = 0.5 ** torch.arange(config.length, 0.0, -1)
-            profile = torch.full((rows - 1 - config.length,), 0.3)
-            self.history_weights = nn.Parameter(torch.cat([profile, weights / weights.sum()]))
+            with torch.device("cpu"):
+                weights = 0.5 ** torch.arange(config.length, 0.0, -1)
+                profile = torch.full((rows - 1 - config.length,), 0.3)
+                self.history_weights = nn.Parameter(torch.cat([profile, weights / weights.sum()]))
 
-    def _item_size(self) -> Tensor:
-        """The root mean square of the item table."""
-        weight = self.items.weight.detach().float()
-        if weight.is_meta:  # a sketch: arithmetic on it would import torch's compiler
-            return weight.new_ones(())
-        return weight.square().mean().sqrt().clamp(min=1e-6)
+    def item_size(self) -> Tensor:
+        """The root mean square of the item table; kept until the weights change."""
+        if self.kept_size is None:
+            weight = self.items.weight.detach().float()
+            self.kept_size = weight.square().mean().sqrt().clamp(min=1e-6)
+        return self.kept_size
 
     def state(self, user_rows: Tensor, recent: Tensor) -> Tensor:
         """s: user_rows [B, D], recent int64[B, l] -> [B, D]; `shortcut` adds G's average."""
@@ -360,7 +364,7 @@ class DLR2Network(nn.Module):
         if not self.config.shortcut:
             return cast(Tensor, s)
         average = (image[:, 1:] * self.history_weights.unsqueeze(1)).sum(dim=1)
-        return torch.cat([s, average / self._item_size()], dim=1)
+        return torch.cat([s, average / self.item_size()], dim=1)
 
     def target(self, s: Tensor) -> Tensor:
         """G(s): the vector of the next item; tanh belongs to the margin objective."""
@@ -371,10 +375,10 @@ class DLR2Network(nn.Module):
         return g.tanh() if self.config.objective == "margin" else g
 
     def generative_scores(self, g: Tensor) -> Tensor:
-        """[B, D] -> [B, n_items]: minus the distance that ranks, or logits."""
+        """[B, D] -> [B, n_items], without gradients: minus the distance that ranks, or logits."""
         items = self.items.weight
         if self.config.objective == "softmax":
-            return (g @ items.T).float() * self.log_temperature.exp() + self.bias
+            return (g @ items.T).float().mul_(self.log_temperature.exp()).add_(self.bias)
         if self.config.ranking_distance == "absolute":
             return -torch.cdist(g.float(), items.float(), p=1) / g.shape[1]
         squares = (items * items).mean(dim=1) + (g * g).mean(dim=1, keepdim=True)

@@ -41,8 +41,9 @@ class LinearPart(NamedTuple):
         return cast(Scores, self.model.score_profile(histories))
 
     def add(self, scores: Tensor, histories: Sequences) -> Tensor:
-        """The network's scores of the same users, and the linear ones."""
-        return scores + self.gain * torch.from_numpy(self.scores(histories)).to(scores.device)
+        """To the network's scores of the same users, in place."""
+        linear = torch.from_numpy(self.scores(histories)).to(scores.device)
+        return scores.add_(linear.mul_(self.gain))
 
     def extended(self, merged: Interactions) -> Self:
         """The same for a log with more users and items: new items have no weights."""

@@ -339,12 +339,14 @@ class NeuralRecommender(Recommender):
     def _scoring(self) -> Iterator[None]:
         """Evaluation mode without gradients; training mode comes back after it."""
         was_training = self.net.training
-        self.net.eval()
+        if was_training:  # to walk through all modules takes as long as a small network
+            self.net.eval()
         try:
             with torch.no_grad():
                 yield
         finally:
-            self.net.train(was_training)
+            if was_training:
+                self.net.train()
 
     @renamed_arguments(exposure="cold_item_share")
     def extend(
