@@ -55,8 +55,8 @@ def test_scores_are_the_networks_and_the_gain_times_slims(split: Split, model: A
     assert (alone.vectors_rank, model.vectors_rank) == ("everything", "first stage")
 
 
-def test_scores_made_in_place_and_a_kept_size_change_no_bit(model: Any, tmp_path: Path) -> None:
-    again: Any = Recommender.load(model.save(tmp_path / "m"))
+def test_scores_made_in_place_and_a_kept_size_change_no_bit(split: Split) -> None:
+    again = trained("dlr2", split, linear_gain=8.0)
     net, histories = again.network, again.known.sequences().take(USERS)
 
     def plain() -> Any:
@@ -74,6 +74,9 @@ def test_scores_made_in_place_and_a_kept_size_change_no_bit(model: Any, tmp_path
         again.weights_changed()
         assert float(net.item_size()) == 2.0 * before
         np.testing.assert_array_equal(again.score(USERS), plain())
+        with torch.no_grad():
+            net.items.weight.mul_(2.0)
+        assert float(net.train().item_size()) == 4.0 * before  # in training nothing is kept
 
 
 def test_it_is_saved_and_refitted(split: Split, model: Any, tmp_path: Path) -> None:

@@ -340,8 +340,9 @@ class DLR2Network(nn.Module):
                 self.history_weights = nn.Parameter(torch.cat([profile, weights / weights.sum()]))
 
     def item_size(self) -> Tensor:
-        """The root mean square of the item table; kept until the weights change."""
-        if self.kept_size is None:
+        """The root mean square of the item table; outside training kept until weights change."""
+        # A recorded step of a GPU would go on with a size that was kept.
+        if self.kept_size is None or self.training:
             weight = self.items.weight.detach().float()
             self.kept_size = weight.square().mean().sqrt().clamp(min=1e-6)
         return self.kept_size
