@@ -1,11 +1,16 @@
 """`leporid embed` in a fresh process: before anything is compiled, after it, and a second time.
 
+    python -m benchmarks first_call
+    python -m benchmarks.bench_first_call [FILE] [--old FOLDER]
+
+FOLDER is a checkout of another version, which takes turns with this one.
 The first run has an empty folder for numba's cache, so every kernel is compiled in it. Python may
 keep its byte code, as it does of an installed package.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -15,8 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import write_record
+from benchmarks.two_versions import version
 
+ROOT = Path(__file__).parents[1]
 ROUNDS = 3
+PROCESSES = {
+    "nothing compiled": False,
+    "everything compiled": False,
+    "the same call again in that process": True,
+}
+"""In this order, each with what the one before has compiled; True times a second call."""
 TWICE = """
 import sys, time
 from leporid.cli.app import app
@@ -27,34 +40,32 @@ print(time.perf_counter() - began)
 """
 
 
-def run(data: str | None = None) -> None:
+def run(data: str | None = None, old: Path | None = None) -> None:
     """Time both on MovieLens-1M (`data`, or the file in LEPORID_DATA) and write the record."""
     data = data or str(Path(os.environ["LEPORID_DATA"]) / "ml-1m-r3.parquet")
-    cold, warm, again = [], [], []
+    sources = [ROOT] if old is None else [old.resolve(), ROOT]
+    found: dict[tuple[Path, str], list[float]] = {}
     for _ in range(ROUNDS):
-        with tempfile.TemporaryDirectory() as folder:
-            cold.append(_seconds(data, Path(folder)))
-            warm.append(_seconds(data, Path(folder)))
-            again.append(_seconds(data, Path(folder), twice=True))
+        for source in sources:
+            with tempfile.TemporaryDirectory() as folder:
+                for process, twice in PROCESSES.items():
+                    seconds = _seconds(data, Path(folder), source, twice)
+                    found.setdefault((source, process), []).append(seconds)
     rows: list[dict[str, Any]] = [
-        {"process": "nothing compiled", "seconds": min(cold)},
-        {"process": "everything compiled", "seconds": min(warm)},
-        {"process": "the same call again in that process", "seconds": min(again)},
+        {"version": version(source), "process": process, "seconds": min(seconds)}
+        for (source, process), seconds in found.items()
     ]
     for row in rows:
         print(row)
-    note = (
-        f"The goal for compiled loops is 2 s. Reading, computing and writing alone take "
-        f"{min(again):.1f} s; importing libraries and loading the loops is the rest."
-    )
-    write_record("first_call", rows, {"data": Path(data).name, "rounds": ROUNDS}, [note])
+    write_record("first_call", rows, {"data": Path(data).name, "rounds": ROUNDS})
 
 
-def _seconds(data: str, folder: Path, twice: bool = False) -> float:
+def _seconds(data: str, folder: Path, source: Path, twice: bool) -> float:
     """Seconds of the process, or of its second call."""
     program = ["-c", TWICE] if twice else ["-m", "leporid"]
     command = [sys.executable, *program, "embed", data, "--no-cache"]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "numba")}
+    environment["PYTHONPATH"] = str(source / "src")
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()
     done = subprocess.run(
@@ -68,4 +79,7 @@ def _seconds(data: str, folder: Path, twice: bool = False) -> float:
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="?")
+    parser.add_argument("--old", type=Path)
+    run(**vars(parser.parse_args()))

@@ -79,7 +79,7 @@ def run(old: Path | None = None, rounds: int = 2) -> None:
     """The rows of each version, and the record."""
     from benchmarks.bench_eigenvectors import ANIME, interactions
     from benchmarks.harness import write_record
-    from benchmarks.two_versions import _version
+    from benchmarks.two_versions import version
 
     sources = [ROOT] if old is None else [old.resolve(), ROOT]
     found: dict[Path, list[dict[str, Any]]] = {source: [] for source in sources}
@@ -92,9 +92,9 @@ def run(old: Path | None = None, rounds: int = 2) -> None:
                 command = [sys.executable, "-W", "ignore", __file__, "--matrix", str(path)]
                 done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
                 found[source].append(json.loads(done.stdout))
-                print(_version(source), found[source][-1], flush=True)
+                print(version(source), found[source][-1], flush=True)
     rows = [
-        {"version": _version(source), **min(runs, key=lambda row: float(row["together s"]))}
+        {"version": version(source), **min(runs, key=lambda row: float(row["together s"]))}
         for source, runs in found.items()
     ]
     about = {"data": "synthetic, Anime's shape, one matrix", **ANIME, "rounds": rounds}

@@ -1,12 +1,14 @@
 """Two versions of the package, in turns on one machine: has a redesign made anything slower?
 
     python -m benchmarks.two_versions --old FOLDER [--rounds 3]
+    python -m benchmarks.two_versions --old FOLDER --jobs train:LOG,train:sparse --record trainings
 
 FOLDER is a checkout of the other version. Each job runs in a process of its own, old and new in
 turns; a row has the best seconds of each and their ratio. Data is random with a power law,
 the same for both. Steps are the difference of two trainings without validation, so that what
-comes before and after them does not count. `--jobs train:LOG` is a whole training as it comes: the
-default model on a file or data set from LEPORID embeddings, until its patience ends it.
+comes before and after them does not count. `train:LOG` is a whole training as it comes: the default
+model on a file or data set from LEPORID embeddings, until its patience ends it, with the validation
+NDCG@10 it ends at; `train:sparse` is a synthetic log with many users and items.
 """
 
 from __future__ import annotations
@@ -26,18 +28,25 @@ import numpy as np
 
 USERS, ITEMS, ROWS = 6_000, 3_500, 600_000
 STEPS = {"dlr2": (20, 140), "sasrec": (10, 40)}
+SPARSE = 35_600, 18_400, 300_000
+"""Users, items and interactions of `train:sparse`."""
 TRAINED_USERS = 600
 """Networks are trained on a tenth of the users."""
 ROOT = Path(__file__).parents[1]
 
 
-def log() -> dict[str, Any]:
-    """Columns of a log: items by popularity, users at random, times in the order of the rows."""
+def log(users: int, items: int, rows: int, groups: int = 1) -> dict[str, Any]:
+    """Columns of a log: items by popularity, users at random, times in the order of the rows.
+
+    With several `groups` of users and items, half of the rows stay within a group.
+    """
     draws = np.random.default_rng(0)
-    shares = 1.0 / (np.arange(ITEMS) + 50)
-    user = draws.integers(0, USERS, ROWS)
-    item = draws.choice(ITEMS, ROWS, p=shares / shares.sum())
-    return {"user": user, "item": item, "time": np.arange(ROWS)}
+    shares = 1.0 / (np.arange(items) + 50)
+    user = draws.integers(0, users, rows)
+    item = draws.choice(items, rows, p=shares / shares.sum())
+    own = draws.random(rows) < 0.5
+    item = np.where(own, (item - item % groups + user % groups) % items, item)
+    return {"user": user, "item": item, "time": np.arange(rows)}
 
 
 def best_of(times: int, job: Callable[[], Any]) -> float:
@@ -56,9 +65,17 @@ def measure(name: str) -> float:
     from leporid.spectral import laplacian_eigenpairs
 
     if name.startswith("train:"):
-        split = leporid.temporal_split(leporid.load(name.removeprefix("train:")))
-        return best_of(1, lambda: leporid.train("dlr2", split, recipe="general", progress=False))
-    split = leporid.temporal_split(leporid.load(log()))
+        source: Any = name.removeprefix("train:")
+        source = log(*SPARSE, groups=200) if source == "sparse" else source
+        split = leporid.temporal_split(leporid.load(source))
+        began = time.perf_counter()
+        how = {"init": "leporid", "recipe": "general", "progress": False}
+        model = leporid.train("dlr2", split, **how)
+        seconds = time.perf_counter() - began
+        valid = leporid.evaluate(model, split, at=(10,), part="valid").mean()["NDCG@10"]
+        print(json.dumps({"NDCG@10 on validation": valid}))
+        return seconds
+    split = leporid.temporal_split(leporid.load(log(USERS, ITEMS, ROWS)))
     X = split.train.csr()
     if name == "neighbours":
         leporid.knn_graph(X[:200], k=20)  # compiles
@@ -90,14 +107,15 @@ def measure(name: str) -> float:
     return (seconds[1] - seconds[0]) / (STEPS[name][1] - STEPS[name][0])
 
 
-def run(name: str, source: Path, which: str) -> float:
-    """One job in a fresh process."""
+def run(name: str, source: Path, which: str) -> tuple[float, dict[str, float]]:
+    """Seconds of one job in a fresh process, and what else it says."""
     environment = {**os.environ, "PYTHONPATH": f"{source / 'src'}:{ROOT}"}
     command = [sys.executable, "-W", "ignore", __file__, "--job", name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{name} of the {which} version failed:\n{done.stderr[-2000:]}")
-    return float(json.loads(done.stdout.splitlines()[-1]))
+    *others, seconds = (json.loads(line) for line in done.stdout.splitlines())
+    return float(seconds), dict(others[0]) if others else {}
 
 
 def main() -> None:
@@ -107,6 +125,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", default="neighbours,eigenvectors,evaluation,dlr2,sasrec")
     parser.add_argument("--job")
+    parser.add_argument("--record", default="two_versions")
     options = parser.parse_args()
     if options.job:
         print(json.dumps(measure(options.job)))
@@ -116,21 +135,25 @@ def main() -> None:
     rows = []
     for name in options.jobs.split(","):
         found: dict[str, list[float]] = {"old": [], "new": []}
+        said: dict[str, float] = {}
         for _ in range(options.rounds):
             for which, source in (("old", options.old), ("new", ROOT)):
-                found[which].append(run(name, source.resolve(), which))
+                seconds, others = run(name, source.resolve(), which)
+                found[which].append(seconds)
+                said |= {f"{key}, {which}": value for key, value in others.items()}
         old, new = min(found["old"]), min(found["new"])
         unit = "seconds per step" if name in STEPS else "seconds"
         spread = max(max(times) / min(times) for times in found.values())
-        rows.append({"job": name, "unit": unit, "old": old, "new": new, "new / old": new / old})
-        rows[-1] |= {"largest / smallest of a version": spread}
+        job = "train:" * name.startswith("train:") + Path(name.removeprefix("train:")).stem
+        rows.append({"job": job, "unit": unit, "old": old, "new": new, "new / old": new / old})
+        rows[-1] |= {"largest / smallest of a version": spread, **said}
         print(rows[-1], flush=True)
-    settings = {"old": _version(options.old), "new": _version(ROOT), "rounds": options.rounds}
+    settings = {"old": version(options.old), "new": version(ROOT), "rounds": options.rounds}
     settings |= {"users": USERS, "items": ITEMS, "interactions": ROWS}
-    write_record("two_versions", rows, settings)
+    write_record(options.record, rows, settings)
 
 
-def _version(source: Path) -> str:
+def version(source: Path) -> str:
     text = (source / "src" / "leporid" / "_version.py").read_text(encoding="utf-8")
     return text.split('__version__ = "')[1].split('"')[0]
 
