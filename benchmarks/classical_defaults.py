@@ -221,6 +221,10 @@ def _key(trial: dict[str, Any]) -> tuple[str, str, str]:
     return trial["log"], trial["model"], json.dumps(trial["settings"], sort_keys=True)
 
 
+def _pair(row: dict[str, Any]) -> tuple[str, str]:
+    return row["log"], row["model"]
+
+
 def collect(arguments: argparse.Namespace) -> None:
     """Add the trials, and the defaults where they were fitted again, to the record."""
     record = read_json(RECORD)
@@ -231,6 +235,10 @@ def collect(arguments: argparse.Namespace) -> None:
     if (arguments.out / "defaults.jsonl").is_file():
         lines = (arguments.out / "defaults.jsonl").read_text().splitlines()
         record["rows"] = [json.loads(line) for line in lines]
+    for row in record["rows"]:
+        own = [t["valid"] for t in record["trials"] if (t["log"], t["model"]) == _pair(row)]
+        best = max([row["valid"], *(value for values in own for value in values.values())])
+        row["of the best setting tried"] = round(row["valid"] / best, 3)
     write_json(RECORD, record)
     print(f"{len(trials)} trials, {len(record['rows'])} defaults")
 

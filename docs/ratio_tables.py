@@ -11,7 +11,6 @@ from docs.tables import listed, table
 from reproduction.default_ratios import (
     ASKED,
     ENOUGH,
-    SPLITS,
     Ratio,
     Unseen,
     default_ratios,
@@ -19,8 +18,6 @@ from reproduction.default_ratios import (
 )
 
 WIDTH = 124
-RANGE = range(2, 6)
-"""Of how many other splits a setting needs for it to be chosen."""
 
 
 def ratio_table(rows: Sequence[Ratio]) -> str:
@@ -59,26 +56,22 @@ def ratio_text(rows: Sequence[Ratio]) -> str:
 
 
 def unseen_text(record: Mapping[str, Any]) -> str:
-    """What the other logs choose beside the default, also where more or fewer splits are asked."""
+    """What the other logs choose beside the default."""
     rows = without_the_log(record)
     worst = min(rows, key=lambda row: row.ratio)
     low = min(rows, key=lambda row: row.default)
+    sizes = sorted({row.candidates for row in rows})
     higher = sum(row.default > row.ratio for row in rows)
-    asked = [without_the_log(record, splits) for splits in RANGE]
-    shares = [_reached(found, "ratio") / len(found) for found in asked]
+    lower = sum(row.default < row.ratio for row in rows)
     text = (
-        f"**Without the log itself.** The other logs choose among settings tried there and on "
-        f"{SPLITS} splits of theirs, at the default's window; splits of one file are left out "
-        f"together ({len(rows)} pairs). Their choice reaches {_percent(ASKED)}% "
-        f"in {_reached(rows, 'ratio')}, in the median "
-        f"{_percent(median(row.ratio for row in rows))}%, at least {_percent(worst.ratio)}% "
-        f"({worst.model} on {worst.log}); the default in {_reached(rows, 'default')}, "
-        f"{_percent(median(row.default for row in rows))}%, {_percent(low.default)}% "
-        f"({low.model} on {low.log}). The default is higher in {higher}. With {RANGE[0]} to "
-        f"{RANGE[-1]} splits the choice reaches it in {_percent(min(shares))} to "
-        f"{_percent(max(shares))}% of the pairs. The default has seen every log and the "
-        "choice has few settings: the trials cannot tell which of the two makes the gap. iALS (a "
-        "rule) and P3alpha have defaults outside the trials."
+        f"**Without the log itself.** The other logs choose among {sizes[0]} to {sizes[-1]} "
+        f"settings tried everywhere, at the default's window; splits of one file are left "
+        f"out together. Their choice reaches {_percent(ASKED)}% in {_reached(rows, 'ratio')} of "
+        f"{len(rows)} pairs, in the median {_percent(median(row.ratio for row in rows))}%, at "
+        f"least {_percent(worst.ratio)}% ({worst.model} on {worst.log}); the default in "
+        f"{_reached(rows, 'default')}, {_percent(median(row.default for row in rows))}%, "
+        f"{_percent(low.default)}% ({low.model} on {low.log}). The default is higher in {higher} "
+        f"and lower in {lower}."
     )
     return textwrap.fill(text, WIDTH)
 

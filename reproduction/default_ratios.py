@@ -9,8 +9,7 @@ default's.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +18,6 @@ import numpy as np
 ENOUGH = 40
 """Settings times windows that count as a tuned value."""
 ASKED = 0.9
-SPLITS = 3
-"""A setting can be chosen if it was tried on so many splits of other logs."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +61,11 @@ def default_ratios(record: Mapping[str, Any]) -> list[Ratio]:
     return rows
 
 
-def without_the_log(record: Mapping[str, Any], splits: int = SPLITS) -> list[Unseen]:
-    """For each model and split, the setting that the other logs choose.
+def without_the_log(record: Mapping[str, Any]) -> list[Unseen]:
+    """For each model and split, the setting with the best mean ratio on the other logs.
 
-    Settings have the window that the default found on a split inside its training part. Not every
-    setting was tried everywhere, so a setting is judged by its effect in a least-squares fit of
-    ratio = setting + split over the splits of other logs; splits of one file are one log. Settings
-    tried on the split and on at least `splits` others can be chosen. A split where fewer than two
-    can has no row.
+    Settings have the window that the default found on a split inside its training part. Those tried
+    on all splits can be chosen; splits of one file are one log.
     """
     tried = _trials(record)
     window = {(row["model"], row["log"]): str(row["window"]) for row in record["rows"]}
@@ -85,19 +79,15 @@ def without_the_log(record: Mapping[str, Any], splits: int = SPLITS) -> list[Uns
     }
     found = []
     for row in defaults:
-        others = {
-            log: own
-            for (model, log), own in ratios.items()
-            if model == row.model and _file(log) != _file(row.log)
-        }
-        counts = Counter(settings for own in others.values() for settings in own)
-        here = ratios[row.model, row.log]
-        able = sorted(settings for settings in here if counts[settings] >= splits)
+        own = {log: values for (model, log), values in ratios.items() if model == row.model}
+        others = [values for log, values in own.items() if _file(log) != _file(row.log)]
+        able = sorted(set.intersection(*(set(values) for values in own.values())))
         if len(able) > 1:
-            effects = _effects(list(others.values()))
-            best = max(able, key=lambda settings: effects[settings])
+            # Rounded, so that ties are ties on every machine.
+            means = {s: round(float(np.mean([values[s] for values in others])), 9) for s in able}
+            best = max(able, key=lambda settings: means[settings])
             about = row.model, row.log, json.loads(best), len(able)
-            found.append(Unseen(*about, here[best], row.ratio))
+            found.append(Unseen(*about, own[row.log][best], row.ratio))
     return found
 
 
@@ -115,15 +105,3 @@ def _trials(record: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, dict[s
 def _file(log: str) -> str:
     """'lastfm, no order' is another split of 'lastfm'."""
     return log.partition(",")[0]
-
-
-def _effects(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The effect of each setting when its value on a split is setting + split."""
-    names = sorted({name for own in tables for name in own})
-    cells = [(names.index(s), i, v) for i, own in enumerate(tables) for s, v in own.items()]
-    design = np.zeros((len(cells), len(names) + len(tables)))
-    for line, (setting, split, _) in enumerate(cells):
-        design[line, [setting, len(names) + split]] = 1.0
-    fitted = np.linalg.lstsq(design, np.array([v for *_, v in cells]), rcond=None)[0]
-    # Rounded, so that ties are ties on every machine.
-    return dict(zip(names, fitted[: len(names)].round(9).tolist(), strict=True))
