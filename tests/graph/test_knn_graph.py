@@ -68,6 +68,11 @@ def test_small_tiles_and_samples_change_nothing(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_array_equal(knn_graph(X, 25).csr().toarray(), expected)
 
 
+def test_rows_that_share_more_than_16_bits_can_count() -> None:
+    X = sparse.csr_array(np.arange(70_000) >= np.array([[0], [10], [300], [66_000]]))
+    np.testing.assert_array_equal(knn_graph(X, 2).csr().toarray(), oracle.graph(X, 2))
+
+
 @pytest.mark.parametrize("panels", [0, 1, 2])
 def test_the_number_of_panels_changes_nothing(panels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from leporid.graph import BinaryCSR

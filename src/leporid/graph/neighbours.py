@@ -142,7 +142,7 @@ def directed_neighbours(
     targets = layout.query_rows(queries, columns, terms, own)
     base = layout.fitted_rows(fitted, columns, terms, targets if queries is fitted else None)
     sample, rank = _sample(fitted, columns, similarity, k)
-    scratch = [layout.scratch_space(k) for _ in range(threads)]
+    scratch = [layout.scratch_space(k, queries.degrees.max(initial=256)) for _ in range(threads)]
 
     def search(rows: NDArray[np.int64], rank: int) -> None:
         turns = iter(range(0, len(rows), TURN))

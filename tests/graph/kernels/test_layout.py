@@ -18,8 +18,8 @@ def unpacked(words: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("panels", [0, 1, 2])
 def test_bits_and_lists_are_the_matrix(panels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "TILE", 256)
-    n, size = 603, layout.PANEL
+    monkeypatch.setattr(layout, "TILE", layout.CHUNK)
+    n, size = 1203, layout.PANEL
     members = binary_csr(skewed(n, 1300, seed=6))
     columns = layout.Columns(layout.rank_columns(members).rank, panels)
     terms = Similarity().terms(members.degrees, members.degrees)
@@ -30,7 +30,7 @@ def test_bits_and_lists_are_the_matrix(panels: int, monkeypatch: pytest.MonkeyPa
 
     chunks = len(fitted.bits)
     assert chunks == 3
-    bits = unpacked(fitted.bits.transpose(0, 3, 1, 2).reshape(chunks * 256, panels * 4))
+    bits = unpacked(fitted.bits.transpose(0, 3, 1, 2).reshape(chunks * layout.CHUNK, panels * 4))
     np.testing.assert_array_equal(bits[:n], ranked[:, : size * panels])
     assert not bits[n:].any()
     own = unpacked(queries.words.reshape(n, panels * 4))
@@ -39,7 +39,7 @@ def test_bits_and_lists_are_the_matrix(panels: int, monkeypatch: pytest.MonkeyPa
     for tile, starts in enumerate(fitted.list_start):
         for column in range(len(starts) - 1):
             rows = fitted.list_rows[starts[column] : starts[column + 1]]
-            inside = ranked[tile * 256 : (tile + 1) * 256, size * panels + column]
+            inside = ranked[tile * layout.CHUNK :][: layout.CHUNK, size * panels + column]
             np.testing.assert_array_equal(rows, np.flatnonzero(inside))
     for row in range(n):
         rare = queries.rare_columns[queries.rare_start[row] : queries.rare_start[row + 1]]
@@ -53,8 +53,7 @@ def test_the_bytes_of_a_search_are_about_those_it_takes(k: int) -> None:
     terms = Similarity().terms(members.degrees, members.degrees)
     queries = layout.query_rows(members, columns, terms, None)
     fitted = layout.fitted_rows(members, columns, terms, queries)
-    scratch = layout.scratch_space(k)
+    scratch = layout.scratch_space(k, members.n_columns)
     arrays = [a for part in (fitted, queries, scratch) for a in part if isinstance(a, np.ndarray)]
-    views = scratch.weights.nbytes
-    taken = sum(array.nbytes for array in arrays) - views
+    taken = sum(array.nbytes for array in arrays) - scratch.passing_words.nbytes
     assert taken <= layout.search_bytes(members, k, 1) <= 1.5 * taken

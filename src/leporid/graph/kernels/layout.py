@@ -1,7 +1,7 @@
 """What the search reads, works in and writes: popular columns as bits, the rest as lists.
 
 Columns are renumbered by popularity. Every 256 of them that are popular enough become a panel, four
-words of 64 bits per row; the words of 256 rows, a chunk, lie side by side. The rarer columns stay
+words of 64 bits per row; the words of 512 rows, a chunk, lie side by side. The rarer columns stay
 lists, of the columns of a row (queries) and of the rows of a column (fitted rows).
 """
 
@@ -19,7 +19,7 @@ WORDS = 4
 """64-bit words of a row in a panel."""
 PANEL = 64 * WORDS
 """Columns in a panel."""
-CHUNK = 256
+CHUNK = 512
 """Rows whose bits stay in cache for a block of queries."""
 TILE = 32 * CHUNK
 """Rows whose counters fit the first-level cache; each rare column has a list in each tile."""
@@ -58,13 +58,13 @@ class Fitted(NamedTuple):
     """The rows that are searched, in chunks and tiles."""
 
     bits: NDArray[np.uint64]
-    """uint64[chunks, panels, 4, 256]."""
+    """uint64[chunks, panels, 4, CHUNK]."""
     list_start: NDArray[np.int64]
     """int64[tiles, rare columns + 1]: where each column's list starts in `list_rows`."""
     list_rows: NDArray[np.uint16]
     """Rows of each rare column, counted from the start of the tile."""
     term: NDArray[np.float64]
-    """float64[chunks * 256]: b of each row (see `similarity`); huge where there is no row."""
+    """float64[chunks * CHUNK]: b of each row (see `similarity`); huge where there is no row."""
     term32: NDArray[np.float32]
 
 
@@ -92,13 +92,12 @@ class NeighbourLists(NamedTuple):
 class Scratch(NamedTuple):
     """Work space of one thread: a slot of each for every query of a block."""
 
-    counters: NDArray[np.uint32]
-    """uint32[QUERIES, TILE]: columns shared with the query; all zero between tiles."""
+    counters: NDArray[Any]
+    """uint16 or uint32 [QUERIES, TILE]: columns shared with the query; all zero between tiles."""
     rows: NDArray[np.uint32]
     """uint32[QUERIES, capacity]: the candidates."""
-    weights: NDArray[np.float32]
     bits: NDArray[np.uint32]
-    """`weights`, seen as integers."""
+    """Their weights, seen as integers."""
     terms: NDArray[np.float64]
     """float64[capacity]: b of the candidates while they are weighed."""
     weighed: NDArray[np.uint64]
@@ -113,6 +112,8 @@ class Scratch(NamedTuple):
     """uint8[CHUNK]: 1 for the rows of a chunk that may beat the threshold."""
     passing_words: NDArray[np.uint64]
     """`passing`, eight at a time."""
+    eights: NDArray[np.uint64]
+    """uint64[CHUNK / 8]: which of these are not zero."""
     sample: NDArray[np.float32]
     """float32[TILE]: similarities of sampled rows."""
 
@@ -136,8 +137,7 @@ def query_rows(
     words = np.zeros((members.n, columns.panels, WORDS), np.uint64)
     rare_start = np.zeros(members.n + 1, np.int64)
     rare_columns = _fill(members, columns, words.reshape(members.n, -1), rare_start)
-    if own is None:
-        own = np.full(members.n, -1, np.int64)
+    own = np.full(members.n, -1, np.int64) if own is None else own
     return Queries(words, rare_start, rare_columns, own, terms.x, terms.y, terms.g)
 
 
@@ -169,14 +169,12 @@ def fitted_rows(
     return Fitted(bits, list_start, list_rows, term, term.astype(np.float32))
 
 
-def scratch_space(k: int) -> Scratch:
-    rows, bits = np.zeros((2, QUERIES, _capacity(k)), np.uint32)
+def scratch_space(k: int, longest_query: int) -> Scratch:
     passing = np.zeros(CHUNK, np.uint8)
     return Scratch(
-        counters=np.zeros((QUERIES, TILE), np.uint32),
-        rows=rows,
-        weights=bits.view(np.float32),
-        bits=bits,
+        counters=np.zeros((QUERIES, TILE), np.min_scalar_type(longest_query)),
+        rows=np.zeros((QUERIES, _capacity(k)), np.uint32),
+        bits=np.zeros((QUERIES, _capacity(k)), np.uint32),
         terms=np.zeros(_capacity(k)),
         weighed=np.zeros(QUERIES, np.uint64),
         filled=np.zeros(QUERIES, np.uint64),
@@ -184,6 +182,7 @@ def scratch_space(k: int) -> Scratch:
         guessed=np.zeros(QUERIES, np.bool_),
         passing=passing,
         passing_words=passing.view(np.uint64),
+        eights=np.zeros(CHUNK // 8, np.uint64),
         sample=np.zeros(TILE, np.float32),
     )
 
@@ -195,7 +194,7 @@ def search_bytes(members: BinaryCSR, k: int, threads: int) -> int:
     popular = columns.rank[members.columns] < columns.panels * PANEL if columns.panels else 0
     rare = len(members.columns) - int(np.count_nonzero(popular))
     lists = 6 * rare + 8 * -(-n // TILE) * _rare_columns(members, columns.panels)
-    scratch = QUERIES * (4 * TILE + 8 * _capacity(k)) + 8 * _capacity(k) + 4 * TILE
+    scratch = QUERIES * (2 * TILE + 8 * _capacity(k)) + 8 * _capacity(k) + 4 * TILE
     return 2 * words + lists + threads * scratch + 80 * n
 
 

@@ -11,7 +11,8 @@ the result never depends on it.
 
 Weights are non-negative float32 numbers; seen as their bits they sort as the numbers do.
 Candidates arrive with ascending row index, so a stable selection gives ties to the smaller index.
-Array indices are unsigned: a signed one costs numba a wrap-around test on each access.
+Array indices are unsigned: a signed one costs numba a wrap-around test on each access. What runs
+for each chunk is inlined: a call would copy every field of its tuples to the stack.
 """
 
 from typing import Any
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from leporid.graph.kernels.layout import (
     CHUNK,
     QUERIES,
+    WORDS,
     Fitted,
     NeighbourLists,
     Queries,
@@ -99,19 +101,16 @@ def _popcount(word: Any) -> Any:
     return (word * uint64(0x0101010101010101)) >> uint64(56)
 
 
-@kernel(**INNER)
+@kernel(inline="always")
 def _count_shared(fitted: Fitted, queries: Queries, query: int, chunk: int, counters: Any) -> None:
     """Add the popular columns that the query shares with each row of a chunk to its counters."""
     for panel in range(fitted.bits.shape[1]):
         bits, words = fitted.bits[chunk, panel], queries.words[query, panel]
-        first, second, third, fourth = words[0], words[1], words[2], words[3]
         for row in range(uint64(CHUNK)):
-            counters[row] += uint32(
-                _popcount(bits[0, row] & first)
-                + _popcount(bits[1, row] & second)
-                + _popcount(bits[2, row] & third)
-                + _popcount(bits[3, row] & fourth)
-            )
+            shared = uint64(0)
+            for word in range(uint64(WORDS)):
+                shared += _popcount(bits[word, row] & words[word])
+            counters[row] += uint32(shared)
 
 
 @kernel(**INNER)
@@ -136,7 +135,7 @@ def _guess(
     scratch.guessed[slot] = bound[slot] > uint32(0)
 
 
-@kernel(**INNER)
+@kernel(inline="always")
 def _collect(
     fitted: Fitted,
     queries: Queries,
@@ -159,13 +158,16 @@ def _collect(
     if 0 <= own < CHUNK:
         passing[uint64(own)] = 0
     # Every entry is written, and the next one takes its place unless it counts: a branch that
-    # nobody can predict costs more than a write.
-    at: Any = scratch.filled[slot]
+    # nobody can predict costs more than a write. Eights with any row come first, then their rows.
+    at, some = scratch.filled[slot], uint64(0)
     for word in range(uint64(CHUNK // 8)):
-        if scratch.passing_words[word]:
-            for row in range(word * uint64(8), word * uint64(8) + uint64(8)):
-                rows[at] = uint32(base + row)
-                at += uint64(passing[row])
+        scratch.eights[some] = word
+        some += uint64(scratch.passing_words[word] != uint64(0))
+    for position in range(some):
+        first = scratch.eights[position] * uint64(8)
+        for row in range(first, first + uint64(8)):
+            rows[at] = uint32(base + row)
+            at += uint64(passing[row])
     scratch.filled[slot] = at
 
 
@@ -205,10 +207,9 @@ def _write(scratch: Scratch, slot: int, query: int, out: NeighbourLists) -> None
     if scratch.guessed[slot]:
         out.length[query] = -1
         return
-    length = scratch.filled[slot]
-    out.length[query] = length
+    length = out.length[query] = scratch.filled[slot]
     out.rows[query, :length] = scratch.rows[slot, :length]
-    out.weights[query, :length] = scratch.weights[slot, :length]
+    out.weights[query, :length] = scratch.bits[slot, :length].view(np.float32)
 
 
 @kernel
@@ -226,7 +227,7 @@ def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, steps: Any) -> Any
         middle = uint32(bottom + ((high - bottom) >> uint32(1)))
         above = uint32(0)
         for position in range(uint64(count)):
-            above += uint32(bits[position] > middle)
+            above = uint32(above + uint32(bits[position] > middle))  # += would make it 64 bits
         if above >= uint64(k):
             bottom = uint32(middle + uint32(1))
             if above == uint64(k):
