@@ -147,9 +147,6 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
                 read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")
             ),
             "default-ratios": lambda: ratio_tables.ratios(record("classical_defaults")),
-            "baselines": lambda: tables.baseline_table(
-                *(store.records("ml-1m-r3", [name]) for name in ("baselines-untuned", "baselines"))
-            ),
         },
         "docs/new-items.md": {
             "cold-items": lambda: tables.chosen_table(cold, "cold", tables.COLD),

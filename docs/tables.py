@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid.experiments import RunRecord
-from reproduction.gains import have_seen, initialisation_gains
+from reproduction.gains import initialisation_gains
 from reproduction.global_time import OURS, DatedLog
 from reproduction.leaderboard import AS_IT_COMES, BASES, Difference, Log, best_classical
 from reproduction.leave_last_out import PRINTED, Lever
@@ -179,29 +179,6 @@ def gain_table(records: list[RunRecord], root: Path) -> str:
             f"| {row['random HR@10']:.4f} | {row['leporid HR@10']:.4f} "
             f"| {f1['random']:.4f} | {f1['leporid']:.4f} "
             f"| {row['gain']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f}) |"
-        )
-    return "\n".join(lines)
-
-
-def baseline_table(untuned: list[RunRecord], tuned: list[RunRecord]) -> str:
-    """The classical models with their defaults and tuned, HR@10 / F1@10 on test; best last."""
-
-    def quality(record: RunRecord) -> str:
-        return f"{record.metrics['HR@10']:.4f} / {record.metrics['F1@10']:.4f}"
-
-    lines = [
-        "| model | history | untuned | tuned | window | F1@10 on validation | trials |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    defaults = {record.model: record for record in untuned}
-    for run in sorted(tuned, key=lambda record: record.metrics["HR@10"]):
-        plain, trials = defaults[run.model], run.extra["tuning"]["trials"]
-        window = (run.config["window"] or "all") if "window" in run.config else "-"
-        seen = have_seen([plain, run])
-        valid = " to ".join(f"{r.valid_metrics['F1@10']:.4f}" for r in (plain, run))
-        lines.append(
-            f"| `{run.model}` | {seen} | {quality(plain)} | {quality(run)} "
-            f"| {window} | {valid} | {trials} |"
         )
     return "\n".join(lines)
 
