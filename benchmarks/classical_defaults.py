@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from leporid.artifacts import read_json, write_json
+from leporid.artifacts import read_json
 
 RECORD = Path(__file__).parent / "records" / "classical_defaults.json"
 WINDOWS = (None, 5, 10, 20)
@@ -239,7 +239,7 @@ def collect(arguments: argparse.Namespace) -> None:
         own = [t["valid"] for t in record["trials"] if (t["log"], t["model"]) == _pair(row)]
         best = max([row["valid"], *(value for values in own for value in values.values())])
         row["of the best setting tried"] = round(row["valid"] / best, 3)
-    write_json(RECORD, record)
+    RECORD.write_text(json.dumps(record, sort_keys=True) + "\n")  # on one line: it is long
     print(f"{len(trials)} trials, {len(record['rows'])} defaults")
 
 

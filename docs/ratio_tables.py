@@ -48,10 +48,15 @@ def ratio_text(rows: Sequence[Ratio]) -> str:
     text = (
         f"**{_reached(known, 'ratio')} of {len(known)} pairs reach {_percent(ASKED)}%**, the "
         f"median is {_percent(median(row.ratio for row in known))}%. Below are {names or 'none'}. "
-        f"Only {len(enough)} pairs have {ENOUGH} settings x windows or more; of these "
-        f"{_reached(enough, 'ratio')} reach it. A ratio in brackets may fall with more trials"
-        + (f"; none was tried for {none}." if none else ".")
     )
+    if len(enough) == len(rows):
+        text += f"Each pair has {ENOUGH} settings x windows or more."
+    else:
+        text += (
+            f"Only {len(enough)} pairs have {ENOUGH} settings x windows or more; of these "
+            f"{_reached(enough, 'ratio')} reach it. A ratio in brackets may fall with more trials"
+            + (f"; none was tried for {none}." if none else ".")
+        )
     return textwrap.fill(text, WIDTH)
 
 
