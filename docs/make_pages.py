@@ -62,6 +62,7 @@ QUESTIONS = {
     "stable_vectors": "How much do lists and vectors change between two trainings?",
     "trace_train": "How many files does `leporid train` go through?",
     "waits": "Which waits are left?",
+    "trainings": "How long is a whole training as it comes?",
     "two_versions": "What has the redesign of 0.8.0 done to the speed?",
     "scale": "How does LEPORID grow with the number of users?",
     "gpu": "How fast is LEPORID on a GPU?",
