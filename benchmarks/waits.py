@@ -17,6 +17,7 @@ from benchmarks.harness import RECORDS, write_record
 from leporid.artifacts import read_json
 
 OLD = "0.7.0"
+NEAR, VALID = "seconds to 99% of the network's best", "NDCG@10 on validation"
 
 
 def rows() -> Iterator[dict[str, Any]]:
@@ -38,9 +39,10 @@ def rows() -> Iterator[dict[str, Any]]:
             "before": row["old"],
             "after": row["new"],
             "asked": "a third" if "sparse" in row["job"] else "no slower",
-            "what is left": "linear part {:.1f} s; validation NDCG@10 {:.4f}, before {:.4f}".format(
-                row["seconds of the linear part, new"],
-                *(row[f"NDCG@10 on validation, {which}"] for which in ("new", "old")),
+            "what is left": (
+                f"linear part {row['seconds of the linear part, new']:.1f} s; to 99% of the "
+                f"network's best {row[NEAR + ', new']:.0f} s, before {row[NEAR + ', old']:.0f}; "
+                f"validation NDCG@10 {row[VALID + ', new']:.4f}, before {row[VALID + ', old']:.4f}"
             ),
         }
     calls = {
@@ -89,6 +91,12 @@ def _record(name: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    notes = ["The user side on an H200 (asked: .40 s) was not measured: there was no GPU."]
+    notes = [
+        "The user side on an H200 (asked: .40 s) was not measured: there was no GPU.",
+        "train sparse stays short. A step of 512 takes 47 ms; by torch's profiler 22% are matrix "
+        "products (the softmax over all items, in blocks), 19% convolutions and their gradients, "
+        "8% copies between precisions, 6% softmax, 6% gradients of ReLUs, 2% AdamW; no other "
+        "operation has 5%. A validation of all users takes 2.3 s. Nothing is left that is large.",
+    ]
     write_record("waits", list(rows()), {"before": OLD}, notes)
     print(Path(RECORDS / "waits.json").read_text())
