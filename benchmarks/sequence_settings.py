@@ -1,114 +1,261 @@
-"""Settings of the sequence models SASRec and HGN: one change of `general` at a time, by validation.
+"""Settings of sequence models: one change of `general` at a time, by validation alone.
 
-`python -m benchmarks.sequence_settings --data FOLDER [--logs LOG ...] [--models MODEL ...]` trains each
-of `CHANGES` from LEPORID embeddings on a CPU, and writes the validation NDCG@10 of the network
-alone and with a linear part to benchmarks/records/sequence_settings.json after each run. Runs that
-are there are not repeated. The test part is not read. With `--table` it prints what each change
-gains on each log, and which one the other logs would choose for it.
+`python -m benchmarks.sequence_settings --data FOLDER --out FILE [--device cuda --workers 15]` trains
+what `JOBS` names on the leaderboard's splits and on two with the last item held out, from LEPORID
+embeddings, and adds a line to FILE for each run: NDCG@10 on validation of the network alone, and with a
+linear part (SLIM) by gain. Jobs named `inner` do so on a split of train and validation, and measure its
+last part too: what a rule for the gain would bring later. The test part is never read.
+`--collect FILE` puts the lines into benchmarks/records/sequence_settings.json, `--table` prints them.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
+import multiprocessing
+import os
+import queue
 import time
 import warnings
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from benchmarks.harness import write_record
-from leporid import models
 from leporid.artifacts import read_json
-from leporid.data import Split
-from leporid.errors import LeporidWarning
-from leporid.evaluation import evaluate
-from leporid.experiments import load_split, read_experiment
-from leporid.models.shared.linear_part import fit_linear_part
-from reproduction.specs import LEADERBOARD
 
 NAME = "sequence_settings"
 RECORD = Path(__file__).parent / "records" / f"{NAME}.json"
-LOGS = ("lastfm", "movietweetings-100k", "ml-100k", "steam-200k")
-"""Those that a run takes a minute or two on; `--logs` has the others."""
+LAST_ITEM = "{}, last item"
+SECONDS = {
+    "ml-1m-r3": 110, "beauty": 70, "toys": 70, LAST_ITEM.format("beauty"): 75,
+    LAST_ITEM.format("toys"): 75, "anime-5k": 60, "lastfm": 35, "movietweetings-100k": 30,
+    "steam-200k": 30, "ml-100k": 25,
+}  # fmt: skip
+"""About what a run takes where fifteen share a GPU: the longest first, none that ends too late."""
+_USERS = 6000
+"""Validation users that are asked for each gain, at most; all of them for `inner`."""
 CHANGES: dict[str, list[dict[str, Any]]] = {
     "sasrec": [
-        {}, {"layers": 2}, {"layers": 1}, {"dropout": 0.5}, {"dropout": 0.35}, {"lr": 1e-3},
-        {"optimizer": "adamw", "weight_decay": 0.1}, {"optimizer": "adamw", "weight_decay": 0.3},
-        {"heads": 2}, {"block": "post"}, {"block": "ligr"}, {"length": 50}, {"length": 20},
-        {"batch_size": 256}, {"dim": 128, "hidden": 128}, {"hidden": 256}, {"init_scale": 0.3},
+        {}, {"layers": 2}, {"layers": 1}, {"dropout": 0.5}, {"dropout": 0.35},
+        {"dim": 128, "hidden": 128}, {"optimizer": "adamw", "weight_decay": 0.1},
+        {"block": "ligr"}, {"heads": 2}, {"layers": 2, "dim": 128, "hidden": 128},
+        {"lr": 1e-3}, {"hidden": 256}, {"dropout": 0.2},
+        {"layers": 2, "optimizer": "adamw", "weight_decay": 0.1}, {"length": 50}, {"length": 100},
+        {"batch_size": 128}, {"batch_size": 256}, {"layers": 3}, {"block": "post"},
     ],
     "hgn": [
-        {}, {"history": 10}, {"history": 3}, {"targets": 1}, {"lr": 3e-3}, {"lr": 1e-2},
-        {"regularization": 1e-4}, {"regularization": 1e-2}, {"item_bias": True},
-        {"pooling": "gates"}, {"batch_size": 1024}, {"dim": 128}, {"init_scale": 0.3},
-        {"lr": 3e-3, "batch_size": 1024},
+        {}, {"history": 3}, {"dim": 128}, {"history": 10}, {"targets": 1}, {"pooling": "gates"},
+        {"lr": 3e-3, "batch_size": 1024}, {"item_bias": True}, {"regularization": 1e-4},
+        {"lr": 3e-3}, {"lr": 1e-2}, {"regularization": 1e-2}, {"batch_size": 1024},
+        {"history": 3, "dim": 128},
     ],
 }  # fmt: skip
+INNER = ("sasrec", "dlr2", "hgn")
 
 
-def one(split: Split, model: str, change: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Train once; the network alone, then the same with the linear part it would choose."""
+def splits(data: Path | None) -> dict[str, Any]:
+    """What to load, by the name of the log."""
+    from leporid.experiments import read_experiment
+    from reproduction.specs import GRIDS, LEADERBOARD
+
+    found: dict[str, Any] = {spec.dataset: spec for spec in read_experiment(LEADERBOARD, data)}
+    last = read_experiment(GRIDS / "leave-last-out.toml", data)
+    return found | {LAST_ITEM.format(spec.dataset): spec for spec in last}
+
+
+def jobs(args: argparse.Namespace, done: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The runs that are not there yet: inner splits and unchanged recipes first, then by length."""
+    logs = sorted(args.logs or SECONDS, key=lambda log: -SECONDS[log])
+    wanted = [
+        {"log": log, "model": model, "change": {}, "part": "inner", "seed": args.seed}
+        for model in INNER
+        for log in logs
+        if args.inner and (model != "hgn" or "item" not in log)
+    ]
+    rank = max(map(len, CHANGES.values()))
+    wanted += [
+        {"log": log, "model": model, "change": change, "part": "valid", "seed": args.seed}
+        for place in range(rank)
+        for model in args.models
+        for change in CHANGES[model][place : place + 1]
+        for log in logs
+        if model != "hgn" or "item" not in log
+    ]
+    for job in wanted:
+        if not any(job.items() <= row.items() for row in done):
+            yield job
+
+
+def one(job: dict[str, Any], specs: dict[str, Any], device: str) -> dict[str, Any]:
+    """Train once, then ask the network alone and with a linear part."""
+    from leporid import models
+    from leporid.data import inner_validation_split
+    from leporid.experiments import load_split
+
+    spec = specs[job["log"]]
+    split = load_split(spec.source or spec.dataset, spec.core, spec.protocol, spec.min_rating)
+    inner = job["part"] == "inner"
+    split = inner_validation_split(split) if inner else split
     began = time.perf_counter()
-    asked = {"recipe": "general", "seed": seed, "device": "cpu", "progress": False}
-    fitted: Any = models.train(model, split, "leporid", **asked, **change)
-    row = {"valid": _valid(fitted, split), "seconds": round(time.perf_counter() - began, 1)}
-    row["best_step"] = fitted.training_summary()["best_step"]
-    fitted.linear = fit_linear_part(
-        fitted.score, fitted.config.replace(linear_gain="auto", linear_penalties=None), split
-    )
-    row["gain"] = fitted.linear.gain if fitted.linear else 0.0
-    return row | {"valid with linear part": _valid(fitted, split)}
+    cls: Any = models.get(job["model"])
+    plain = {**cls.config_class().to_dict(), **cls.recipe_settings("general", split.train)}
+    if job["change"] and all(plain[key] == value for key, value in job["change"].items()):
+        return job | {"same": True}
+    asked = {"recipe": "general", "seed": job["seed"], "device": device, "progress": False}
+    asked |= {"init_settings": {"cache": True}, "linear_gain": 0.0, "metric": "NDCG@10"}
+    fitted: Any = models.train(job["model"], split, "leporid", **{**asked, **job["change"]})
+    row = job | {"best_step": fitted.training_summary()["best_step"]}
+    row["seconds"] = round(time.perf_counter() - began, 1)
+    return row | gains(fitted, split, inner)
 
 
-def _valid(fitted: Any, split: Split) -> float:
-    table = evaluate(fitted, split, at=(10,), part="valid", metrics=["NDCG"])
-    return round(table.mean()["NDCG@10"], 6)
+def gains(fitted: Any, split: Any, inner: bool) -> dict[str, Any]:
+    """NDCG@10 by gain of a linear part, and the gains that rules would take."""
+    from leporid.models.shared.linear_part import choose_gain, fit_linear_part
+    from leporid.models.shared.profiles import first_level, some_users
+
+    part = fit_linear_part(fitted.score, fitted.config.replace(linear_gain=1.0), split)
+    assert part is not None
+    values = curve(fitted, part, split, "valid", None if inner else _USERS)
+    asked, some = some_users(split)
+    known, slim = split.train.sequences(), part.model.config
+    both = fitted.score(asked, known), part.scores(known.take(asked))
+    row = {
+        "valid": means(values),
+        "auto": choose_gain(*both, asked, some),
+        "level": first_level(values),
+        "users": len(values[0.0]),
+        "penalties": [slim.l1, slim.l2],
+        "window": slim.window,
+    }
+    return row | ({"later": means(curve(fitted, part, split, "test"))} if inner else {})
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Every change that the record has not, log by log."""
-    warnings.simplefilter("ignore", LeporidWarning)
-    for spec in read_experiment(LEADERBOARD, arguments.data):
-        if spec.dataset not in arguments.logs:
+def curve(
+    fitted: Any, linear: Any, split: Any, part: Any, most: int | None = None
+) -> dict[float, Any]:
+    """NDCG@10 of each user of a part, by the gain of the linear part."""
+    import numpy as np
+
+    from leporid.evaluation import evaluate
+    from leporid.models.shared.linear_part import GAINS
+
+    users, histories = np.unique(split.part(part).goals.user), split.known(part).sequences()
+    if most and len(users) > most:
+        users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
+        split = dataclasses.replace(
+            split, valid=split.valid.select(np.isin(split.valid.user, users))
+        )
+    network, add, values = fitted.score(users, histories), linear.scores(histories.take(users)), {}
+    for gain in GAINS:
+        both = network + np.float32(gain) * add
+        ask: Any = {"at": (10,), "part": part, "metrics": ("NDCG",)}
+        table = evaluate(lambda some, _, b=both: b[np.searchsorted(users, some)], split, **ask)
+        values[gain] = table.per_user("NDCG@10")
+    return values
+
+
+def means(values: dict[float, Any]) -> dict[str, float]:
+    return {str(gain): round(float(own.mean()), 6) for gain, own in values.items()}
+
+
+def work(tasks: Any, out: Any, args: argparse.Namespace, until: float) -> None:
+    """One process: job after job while there is time for another."""
+    import torch
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    specs = splits(args.data)
+    while True:
+        try:
+            job = tasks.get(timeout=1)
+        except queue.Empty:
+            return
+        if time.time() + 1.15 * SECONDS[job["log"]] > until:
             continue
-        split = load_split(spec.source or spec.dataset, spec.core, spec.protocol, spec.min_rating)
-        for model in arguments.models:
-            for change in CHANGES[model]:
-                where = {"log": spec.dataset, "model": model, "change": change}
-                where["seed"] = arguments.seed
-                rows = _rows()
-                if not any(where.items() <= row.items() for row in rows):
-                    rows.append(where | one(split, model, change, arguments.seed))
-                    print(rows[-1], flush=True)
-                    write_record(NAME, rows, {}, ["NDCG@10 on validation; test is not read."])
+        try:
+            out.put(one(job, specs, args.device))
+        except Exception as error:  # a setting that fails is a row, not the end of all others
+            out.put(job | {"error": repr(error)})
 
 
-def _rows() -> list[dict[str, Any]]:
-    return list(read_json(RECORD)["rows"]) if RECORD.is_file() else []
+def run(args: argparse.Namespace) -> None:
+    """All jobs on some processes; a line of FILE for each, as they end."""
+    os.environ.update({"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"})
+    until = time.time() + args.seconds
+    context = multiprocessing.get_context("spawn")
+    tasks, out = context.Queue(), context.Queue()
+    done = [*read_json(RECORD)["rows"]] if RECORD.is_file() else []
+    for job in jobs(args, done):
+        tasks.put(job)
+    started = [
+        context.Process(target=work, args=(tasks, out, args, until)) for _ in range(args.workers)
+    ]
+    for process in started:
+        process.start()
+    failed = 0
+    with args.out.open("a") as file:
+        while any(process.is_alive() for process in started) or not out.empty():
+            try:
+                row = out.get(timeout=1)
+            except queue.Empty:
+                if time.time() > until + 20:
+                    break
+                continue
+            failed = failed + 1 if "error" in row else -1000
+            if failed > 9:
+                break
+            if "same" not in row:
+                file.write(json.dumps(row | {"device": args.device}) + "\n")
+                file.flush()
+                print(
+                    round(until - time.time()),
+                    row["log"],
+                    row["model"],
+                    row["change"],
+                    row.get("seconds"),
+                    row.get("error", ""),
+                    flush=True,
+                )
+    for process in started:
+        process.kill()
 
 
-def table(measure: str = "valid") -> str:
+def collect(files: list[Path]) -> None:
+    """Put the lines of FILES into the record; a run that failed is left out."""
+    rows = [*read_json(RECORD)["rows"]] if RECORD.is_file() else []
+    for file in files:
+        found = [json.loads(line) for line in file.read_text().splitlines()]
+        rows += [row for row in found if "error" not in row]
+    notes = ["NDCG@10 on validation by the gain of the linear part; test is not read."]
+    write_record(NAME, rows, {}, notes)
+
+
+def table(best: bool = False, part: str = "valid") -> str:
     """Gains of the changes in percent, a column per log; then each log as the others choose."""
     values: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in _rows():
-        values[row["model"]][_word(row["change"]), row["log"]].append(row[measure])
+    for row in read_json(RECORD)["rows"]:
+        if row["part"] == part:
+            value = max(row["valid"].values()) if best else row["valid"]["0.0"]
+            values[row["model"]][_word(row["change"]), row["log"]].append(value)
     lines = []
     for model, found in values.items():
-        logs = list(dict.fromkeys(log for _, log in found))
+        logs = [log for log in SECONDS if ("-", log) in found]
         words = list(dict.fromkeys(word for word, _ in found))
         base = {log: fmean(found["-", log]) for log in logs}
-        gain = {key: 100 * (fmean(own) / base[key[1]] - 1) for key, own in found.items()}
+        gain = {
+            key: 100 * (fmean(own) / base[key[1]] - 1)
+            for key, own in found.items()
+            if key[1] in base
+        }
         lines += ["", "| " + " | ".join([model, *logs]) + " |", "|---|" + "---:|" * len(logs)]
         for word in words:
             cells = [f"{gain[word, log]:+.1f}" if (word, log) in gain else "" for log in logs]
             lines.append(f"| {word} | " + " | ".join(cells) + " |")
-        whole = [word for word in words if all((word, log) in gain for log in logs)]
-        for log in logs:
-            others = [other for other in logs if other != log]
-            if others:
-                best = max(whole, key=lambda w, o=others: fmean(gain[w, other] for other in o))
-                lines.append(f"the others choose `{best}` for {log}: {gain[best, log]:+.1f}%")
     return "\n".join(lines)
 
 
@@ -119,12 +266,20 @@ def _word(change: dict[str, Any]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--logs", nargs="+", default=list(LOGS))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--logs", nargs="+")
     parser.add_argument("--models", nargs="+", default=list(CHANGES))
+    parser.add_argument("--inner", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--collect", type=Path, nargs="+")
     parser.add_argument("--table", action="store_true")
     chosen = parser.parse_args()
+    if chosen.collect:
+        collect(chosen.collect)
     if chosen.table:
-        print(table(), table("valid with linear part"), sep="\n")
-    else:
+        print(table(), table(best=True), sep="\n")
+    if chosen.out:
         run(chosen)
