@@ -19,7 +19,7 @@ import queue
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -38,22 +38,60 @@ SECONDS = {
 """About what a run takes where fifteen share a GPU: the longest first, none that ends too late."""
 _USERS = 6000
 """Validation users that are asked for each gain, at most; all of them for `inner`."""
-CHANGES: dict[str, list[dict[str, Any]]] = {
+_SHORT = [log for log in SECONDS if log.startswith(("beauty", "toys", "movietweetings"))]
+_WIDE = {"dim": 128, "hidden": 128}
+CHANGES: dict[str, list[tuple[Sequence[str], list[dict[str, Any]]]]] = {
     "sasrec": [
-        {}, {"layers": 2}, {"layers": 1}, {"dropout": 0.5}, {"dropout": 0.35},
-        {"dim": 128, "hidden": 128}, {"optimizer": "adamw", "weight_decay": 0.1},
-        {"block": "ligr"}, {"heads": 2}, {"layers": 2, "dim": 128, "hidden": 128},
-        {"lr": 1e-3}, {"hidden": 256}, {"dropout": 0.2},
-        {"layers": 2, "optimizer": "adamw", "weight_decay": 0.1}, {"length": 50}, {"length": 100},
-        {"batch_size": 128}, {"batch_size": 256}, {"layers": 3}, {"block": "post"},
+        (
+            list(SECONDS),
+            [
+                {}, {"layers": 2}, {"layers": 1}, {"dropout": 0.5}, {"dropout": 0.35}, _WIDE,
+                {"optimizer": "adamw", "weight_decay": 0.1},
+            ],
+        ),
+        (
+            _SHORT,
+            [
+                _WIDE | {"layers": 2}, _WIDE | {"dropout": 0.35},
+                _WIDE | {"layers": 2, "dropout": 0.35}, {"dim": 256, "hidden": 256},
+                _WIDE | {"heads": 2},
+                _WIDE | {"block": "ligr"},
+            ],
+        ),
+        (
+            ["ml-100k", "lastfm", "movietweetings-100k", "steam-200k"],
+            [{"block": "ligr"}, {"heads": 2}, {"lr": 1e-3}, _WIDE | {"layers": 2}],
+        ),
+        (["ml-1m-r3", "anime-5k"], [{"dim": 256, "hidden": 256}]),
     ],
+    "sasrec_levers": [
+        (["ml-100k", "movietweetings-100k"], [{"time_gap": True}]),
+        (
+            _SHORT,
+            [
+                _WIDE | {"mixing": 0.7}, _WIDE | {"mixing": 0.3}, _WIDE | {"profile": 10},
+                _WIDE | {"label_smoothing": 0.1}, _WIDE | {"item_bias": True},
+            ],
+        ),
+    ],
+    "dlr2": [([*_SHORT, "anime-5k"], [{}, {"dim": 128}])],
     "hgn": [
-        {}, {"history": 3}, {"dim": 128}, {"history": 10}, {"targets": 1}, {"pooling": "gates"},
-        {"lr": 3e-3, "batch_size": 1024}, {"item_bias": True}, {"regularization": 1e-4},
-        {"lr": 3e-3}, {"lr": 1e-2}, {"regularization": 1e-2}, {"batch_size": 1024},
-        {"history": 3, "dim": 128},
+        (
+            [log for log in SECONDS if "item" not in log],
+            [
+                {}, {"history": 3}, {"dim": 128}, {"history": 10}, {"targets": 1},
+                {"pooling": "gates"}, {"lr": 3e-3, "batch_size": 1024},
+                {"history": 3, "dim": 128}, 
+                {"history": 3, "dim": 128, "targets": 1},
+            ],
+        ),
+        (
+            ["ml-100k", "lastfm", "movietweetings-100k", "steam-200k"],
+            [{"item_bias": True}, {"regularization": 1e-4}, {"lr": 3e-3}, {"lr": 1e-2}],
+        ),
     ],
 }  # fmt: skip
+"""By model, on which logs what is changed."""
 INNER = ("sasrec", "dlr2", "hgn")
 
 
@@ -76,14 +114,13 @@ def jobs(args: argparse.Namespace, done: list[dict[str, Any]]) -> Iterator[dict[
         for log in logs
         if args.inner and (model != "hgn" or "item" not in log)
     ]
-    rank = max(map(len, CHANGES.values()))
     wanted += [
         {"log": log, "model": model, "change": change, "part": "valid", "seed": args.seed}
-        for place in range(rank)
         for model in args.models
-        for change in CHANGES[model][place : place + 1]
+        for on, changes in CHANGES[model]
+        for change in changes
         for log in logs
-        if model != "hgn" or "item" not in log
+        if log in on
     ]
     for job in wanted:
         if not any(job.items() <= row.items() for row in done):
@@ -167,6 +204,9 @@ def work(tasks: Any, out: Any, args: argparse.Namespace, until: float) -> None:
     """One process: job after job while there is time for another."""
     import torch
 
+    from benchmarks.sequence_levers import register_levers
+
+    register_levers()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     specs = splits(args.data)
