@@ -103,10 +103,12 @@ def run_cell(cell: Cell, *, device: str = "auto", progress: Progress = None) -> 
     with Meter() as meter:
         # The seed of a cell varies the training. Initial embeddings are computed once for all
         # seeds, except random ones, which are nothing but their seed.
-        seeded = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
-        vectors = initializers.initial_embeddings(
-            cell.init, split.train, progress=reporter, **seeded
-        )
+        how: dict[str, Any] = {"seed": cell.seed if cell.init == "random" else 0}
+        if cls.takes_initial_vectors:
+            wanted = {**cls.recipe_settings(recipe, split.train), **settings}
+            how["dim"] = cls.config_class.from_dict(wanted).to_dict()["dim"]
+        how |= {"progress": reporter, **cell.init_settings}
+        vectors = initializers.initial_embeddings(cell.init, split.train, **how)
         if cell.trials:
             fixed = {**cls.recipe_settings(recipe, split.train), **settings}
             asked: dict[str, Any] = {"seed": cell.seed, "init": vectors, "device": device}
@@ -114,7 +116,7 @@ def run_cell(cell: Cell, *, device: str = "auto", progress: Progress = None) -> 
             best = tune(cls, split, cell.trials, metric, recipe=None, **asked, **fixed)
             settings, recipe = best.best_config, None
             extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
-        how: dict[str, Any] = {"device": device, "progress": reporter, "recipe": recipe}
+        how = {"device": device, "progress": reporter, "recipe": recipe}
         fitted = models.train(cls, split, vectors, seed=cell.seed, **how, **settings)
     names = ("dataset", "experiment", "model", "init", "recipe", "seed", "spec_hash")
     spec = {name: getattr(cell, name) for name in names}

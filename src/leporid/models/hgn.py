@@ -91,7 +91,7 @@ class HGN(NeuralRecommender):
     reads_history = True
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
-        "general": GENERAL,
+        "general": GENERAL | {"history": 3, "dim": 128, "linear_gain": "auto"},
         "paper": {"metric": "F1@10"},
         "authors": {"pooling": "gates", "item_bias": True, "metric": "F1@10"},
         "tuned": {

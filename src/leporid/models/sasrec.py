@@ -165,12 +165,15 @@ class SASRec(NeuralRecommender):
             "metric": "F1@10",
         },
         "tuned": {"dropout": 0.1, "steps": 5000, "init_scale": 0.1, "metric": "F1@10"},
-        "general": GENERAL | {"lr": 2e-3, "precision": "bf16"},
+        "general": GENERAL | {"lr": 2e-3, "precision": "bf16", "linear_gain": "auto"},
     }  # fmt: skip
     general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {
-        "short histories": {"length": 50, "layers": 1, "dropout": 0.5, "batch_size": 256},
-        "large": {"eval_every": 250},
-    }
+        "short histories": {
+            "length": 50, "layers": 1, "dropout": 0.35, "batch_size": 256, "dim": 128,
+            "hidden": 128,
+        },
+        "large": {"eval_every": 250, "dim": 128, "hidden": 128},
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "weight_decay": Float(1e-6, 1e-1, log=True),

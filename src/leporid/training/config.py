@@ -68,8 +68,8 @@ class TrainingConfig(Config):
     user_table: str = ""
     """The same for users, where the model has a table of them."""
     linear_gain: float | Literal["auto"] = setting(0.0, at_least=0)
-    """Weight of a linear model of the whole profile (SLIM) beside the network; `auto` is the
-    smallest that validation cannot tell from the best."""
+    """Weight of a linear model of the whole profile (SLIM) beside the network; `auto` is the best
+    of nine on validation."""
     linear_penalties: tuple[float, float] | None = None
     """L1 and L2 penalty of that SLIM; None takes the better of two pairs on validation."""
     ema_decay: float = setting(0.0, at_least=0, below=1)

@@ -43,13 +43,13 @@ WINDOWS = (None, 20, 10, 5)
 WINDOW_SPACE: SearchSpace = {"window": Choice("auto", *WINDOWS)}
 _REPEATS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0)
 """Weights of known items that are tried, in units of a user's mean largest score."""
-_NEIGHBOURS, _USERS, _SCORES = 100, 2000, 40_000_000
+_NEIGHBOURS, _USERS, SCORES = 100, 2000, 40_000_000
 """Item neighbours that find the window; users such choices are made on, and scores they hold."""
 
 
-def some_users(split: Split) -> tuple[Indices, Split]:
+def some_users(split: Split, most: int | None = None) -> tuple[Indices, Split]:
     """Users of the validation part to choose a setting by, and the split with their part of it."""
-    users, most = np.unique(split.valid.goals.user), _most_users(split)
+    users, most = np.unique(split.valid.goals.user), most or _most_users(split)
     if len(users) > most:
         users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
     valid = split.valid.select(np.isin(split.valid.user, users))
@@ -57,7 +57,7 @@ def some_users(split: Split) -> tuple[Indices, Split]:
 
 
 def _most_users(split: Split) -> int:
-    return max(1, min(_USERS, _SCORES // split.n_items))
+    return max(1, min(_USERS, SCORES // split.n_items))
 
 
 def first_level(values: dict[K, NDArray[np.float64]]) -> K:

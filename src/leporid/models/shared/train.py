@@ -78,8 +78,8 @@ def train(
 
     Parameters
     ----------
-    init : the name of an initialiser, vectors already computed, or None (or "none"), which draws
-        small random numbers. Classical models have no tables to fill and take no `init`.
+    init : the name of an initialiser, vectors already computed (whose length is then `dim`), or
+        None (or "none"), which draws small random numbers. Classical models have no tables to fill and take no `init`.
     seed : seeds the initialiser and the training
     recipe : a named set of settings of the model; "general", the default of neural models, fits
         some of them to the training part, "paper" has those of the model's own paper; None takes
@@ -108,6 +108,8 @@ def train(
     _check(cls, init, init_settings, callbacks, tables)
     recipe = named_recipe(cls, recipe)
     settings |= {f"{table.kind}_table": table.name for table in tables.values() if features}
+    if isinstance(init, InitialEmbeddings):
+        settings.setdefault("dim", init.users.dim)
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
     config: Any = model.config
     compared = features == "auto" and _can_compare(cls, tables, split, config)
