@@ -63,9 +63,9 @@ def tune_classical(
             "table": best.trials,
         }
         about: dict[str, Any] = {"dataset": dataset, "seed": seed}
-        untuned = _tested(cls(), split, experiment=f"{BASELINES}-untuned", **about)
+        untuned = fit_and_record(cls(), split, experiment=f"{BASELINES}-untuned", **about)
         about |= {"experiment": BASELINES, "extra": {"tuning": tuning}}
-        tuned = _tested(cls(**best.best_config), split, **about)
+        tuned = fit_and_record(cls(**best.best_config), split, **about)
         pairs.append((untuned.record, tuned.record))
         for _, record, table in (untuned, tuned):
             results.add(record, table)
@@ -75,7 +75,8 @@ def tune_classical(
     return pairs
 
 
-def _tested(model: Recommender, split: Split, **about: Any) -> FittedRun:
+def fit_and_record(model: Recommender, split: Split, **about: Any) -> FittedRun:
+    """A classical model, fitted and tested once."""
     with Meter() as meter:
         fitted = model.fit(split, seed=about["seed"])
     return record_run(fitted, split, meter, init=None, recipe=None, **about)
