@@ -48,7 +48,7 @@ PAGES = {
 WORK = {
     "run": "the grids of a file --source, with logs in the folder --data; records to --results",
     "tune-classical": "every classical model tuned on --source and tested once, two records each",
-    "confirm-classical": "the best trials of classical_defaults.json on all validation users of --data",
+    "confirm-classical": "the best recorded trials on all validation users, logs in the folder --data",
     "pack": "the records of --results into two files per data set",
 }
 
@@ -115,9 +115,10 @@ def _tune_classical(given: argparse.Namespace) -> None:
     split = load_split(given.source or given.dataset, **log)
     how = {"names": given.only, "trials": given.trials, "metric": given.metric}
     how |= {"storage": given.storage, "replace": given.replace, "seed": given.seeds[0]}
-    for pair in tune_classical(split, given.dataset, given.results, progress=True, **how):
-        untuned, tuned = (f"{run.metrics[given.metric]:.4f}" for run in pair)
-        print(f"{pair[0].model:10} {given.metric} on test: {tuned} tuned, {untuned} untuned")
+    for runs in tune_classical(split, given.dataset, given.results, progress=True, **how):
+        values = (f"{run.metrics[given.metric]:.4f}" for run in runs)
+        said = ", ".join(map(" ".join, zip(values, ("untuned", "tuned"), strict=False)))
+        print(f"{runs[0].model:10} {given.metric} on test: {said}")
 
 
 def _confirm_classical(given: argparse.Namespace) -> None:
@@ -182,7 +183,7 @@ def _arguments() -> argparse.Namespace:
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
     add("--data", type=Path, help="run, general-rules, confirm-classical: folder of the logs")
     add("--protocol", default="temporal", help="tune-classical: how to split [%(default)s]")
-    add("--trials", type=int, default=20, help="tune-classical: of each model [%(default)s]")
+    add("--trials", type=int, default=20, help="tune-classical: of each model; 0: no tuning [20]")
     add("--metric", default="NDCG@10", help="tune-classical: to maximise [%(default)s]")
     add("--only", nargs="+", help="tune-classical: these models [all]; others: these logs")
     add("--storage", type=Path, help="tune-classical: journal of the studies; resumable")

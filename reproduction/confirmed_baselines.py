@@ -61,7 +61,7 @@ def _confirm(
     if facts["trials"] == count:
         return
     began = time.perf_counter()
-    found = [{"settings": there.config, "value": there.valid_metrics[METRIC]}]
+    found: list[dict[str, Any]] = [{"settings": there.config, "value": there.valid_metrics[METRIC]}]
     found += _on_all_users(split, there.model, best_trials(tried), there.seed)
     seconds = time.perf_counter() - began + earlier["seconds"]
     best = max(found, key=lambda candidate: candidate["value"])  # of equal ones the one there is

@@ -74,9 +74,7 @@ def test_another_split_or_model_is_not_mixed_in(tmp_path: Path) -> None:
     other = dataclasses.replace(SPLIT, valid=SPLIT.valid.select([0, 1, 2]))
     with pytest.raises(DataError, match="another split"):
         list(confirm_classical(other, "toy", tmp_path, [trial(0.9, l2=1e9)]))
-    assert not list(
-        confirm_classical(SPLIT, "toy", tmp_path, [trial(0.9, l2=1.0)], names=["slim"])
-    )
+    assert not list(confirm_classical(SPLIT, "toy", tmp_path, [trial(0.9, l2=1.0)], names=["slim"]))
     assert PackedResults(tmp_path).records("toy", [BASELINES]) == [record]
 
 
