@@ -92,6 +92,7 @@ POOL: dict[str, list[dict[str, Any]]] = {
         (0.3, 150, True), (0.7, 400, False), (0.7, 50, True), (1.1, 50, False), (0.5, 100, True),
         (1.1, 400, False), (0.3, 150, False), (0.5, 400, True), (0.5, 75, False), (0.3, 50, True),
         (0.5, 30, True), (0.3, 50, False), (0.5, 100, False), (0.5, 50, False), (0.4, 100, True),
+        (0.5, 75, "auto"),
     ),
     "rp3beta": _settings(
         "alpha beta top_k normalize", (0.4, 0.4, 400, False), (0.9, 0.4, 400, True),
@@ -100,10 +101,10 @@ POOL: dict[str, list[dict[str, Any]]] = {
         (0.5, 0.25, 100, True), (0.5, 0.15, 100, True), (0.4, 0.25, 100, False),
         (0.4, 0.3, 200, False), (0.5, 0.3, 100, False), (0.4, 0.4, 100, False),
         (0.4, 0.25, 50, False), (0.5, 0.25, 100, False), (0.5, 0.2, 100, True),
-        (0.5, 0.2, 100, False), (0.5, 0.25, 75, True),
+        (0.5, 0.2, 100, False), (0.5, 0.25, 75, True), (0.5, 0.2, 100, "auto"),
     ),
     "ials": [
-        *_settings("l2", (0.003,), (0.005,), (0.01,), (0.02,)),
+        *_settings("l2", (0.003,), (0.005,), (0.01,), (0.02,), ("auto",)),
         *_settings(
             "dim unobserved_weight l2 frequency_exponent", (128, 0.7, 0.03, 1.0),
             (128, 0.01, 0.003, 0.5), (256, 0.05, 0.003, 0.75), (128, 0.2, 0.003, 0.5),
@@ -124,8 +125,8 @@ POOL: dict[str, list[dict[str, Any]]] = {
         ("linear", 0.55, 0.6), ("linear", 0.55, 0.5), ("linear", 0.55, 0.7),
     ),
 }  # fmt: skip
-"""Ten settings of each model or more, the same on all logs. What a model finds itself where it is
-not set (the window, sizes and weights of iALS) follows from the log."""
+"""Ten settings of each model or more, the same on all logs; what is "auto" or not set (factors and
+weight of iALS) follows from the log."""
 
 
 def sampled_split(data: Path, name: str) -> Any:
