@@ -4,6 +4,7 @@
 the logs, except for those the record has, until its seconds are over, and writes the validation
 NDCG@10 of each for every window. With `--defaults` it fits every model as it comes instead, in one
 process. With `--collect` it adds what both wrote to benchmarks/records/classical_defaults.json.
+`--models` names some of the models.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _TVERSKY, _COSINE = (
 POOL: dict[str, list[dict[str, Any]]] = {
     "slim": _settings(
         "l1 l2", (1.0, 100.0), (3.0, 1000.0), (1.0, 1000.0), (0.5, 50.0), (1.0, 50.0),
-        (0.1, 30.0), (3.0, 30.0), (0.1, 10.0), (3.0, 3.0), (0.1, 3.0),
+        (0.1, 30.0), (3.0, 30.0), (0.1, 10.0), (3.0, 3.0), (0.1, 3.0), (0.5, 100.0), (0.3, 100.0),
     ),
     "ease": _settings(
         "l2", (30.0,), (60.0,), (100.0,), (200.0,), (300.0,), (400.0,), (600.0,), (800.0,),
@@ -64,12 +65,17 @@ POOL: dict[str, list[dict[str, Any]]] = {
             _TVERSKY, ("tversky", 50, 20.0, 0.0, 1.5), ("tversky", 400, 20.0, 1.0, 1.5),
             ("tversky", 400, 20.0, 0.0, 1.5), ("tversky", 50, 20.0, 1.0, 1.5),
             ("tversky", 50, 60.0, 0.0, 1.5), ("tversky", 400, 20.0, 0.0, 0.6),
+            ("tversky", 50, 20.0, 0.5, 1.5), ("tversky", 50, 40.0, 0.5, 1.5),
+            ("tversky", 50, 40.0, 0.75, 1.5), ("tversky", 50, 40.0, 1.0, 1.5),
+            ("tversky", 75, 40.0, 0.5, 1.5), ("tversky", 30, 20.0, 1.0, 1.5),
+            ("tversky", 50, 20.0, 1.0, 2.0), ("tversky", 30, 20.0, 1.0, 2.0),
+            ("tversky", 50, 30.0, 1.0, 3.0),
         ),
         *_settings(
             _COSINE, ("cosine", 50, 5.0, "tfidf"), ("cosine", 400, 20.0, "tfidf"),
             ("cosine", 50, 5.0, "none"),
         ),
-        *_settings("k shrink", (100, 20.0)),
+        *_settings("similarity k shrink", ("jaccard", 100, 20.0), ("jaccard", 30, 20.0)),
     ],
     "userknn": [
         *_settings(_TVERSKY, ("tversky", 400, 60.0, 0.0, 0.6), ("tversky", 400, 20.0, 0.0, 0.6)),
@@ -81,22 +87,24 @@ POOL: dict[str, list[dict[str, Any]]] = {
         *_settings("k shrink", (100, 20.0), (100, 5.0)),
         {"similarity": "asymmetric_cosine", "k": 100, "shrink": 20.0, "asymmetric_alpha": 0.2},
     ],
-    "p3alpha": [
-        {},
-        *_settings(
-            "alpha top_k normalize", (0.5, 50, True), (1.1, 150, True), (0.3, 150, True),
-            (0.7, 400, False), (0.7, 50, True), (1.1, 50, False), (0.5, 100, True),
-            (1.1, 400, False), (0.3, 150, False), (0.5, 400, True),
-        ),
-    ],
+    "p3alpha": _settings(
+        "alpha top_k normalize", (0.5, 75, True), (0.5, 50, True), (1.1, 150, True),
+        (0.3, 150, True), (0.7, 400, False), (0.7, 50, True), (1.1, 50, False), (0.5, 100, True),
+        (1.1, 400, False), (0.3, 150, False), (0.5, 400, True), (0.5, 75, False), (0.3, 50, True),
+        (0.5, 30, True), (0.3, 50, False), (0.5, 100, False), (0.5, 50, False), (0.4, 100, True),
+        (0.5, 75, "auto"),
+    ),
     "rp3beta": _settings(
         "alpha beta top_k normalize", (0.4, 0.4, 400, False), (0.9, 0.4, 400, True),
         (0.4, 0.1, 400, True), (0.4, 0.25, 400, False), (0.6, 0.25, 100, False),
         (0.9, 0.4, 400, False), (0.4, 0.1, 100, True), (0.9, 0.25, 100, True),
-        (0.5, 0.25, 100, True), (0.5, 0.15, 100, True),
+        (0.5, 0.25, 100, True), (0.5, 0.15, 100, True), (0.4, 0.25, 100, False),
+        (0.4, 0.3, 200, False), (0.5, 0.3, 100, False), (0.4, 0.4, 100, False),
+        (0.4, 0.25, 50, False), (0.5, 0.25, 100, False), (0.5, 0.2, 100, True),
+        (0.5, 0.2, 100, False), (0.5, 0.25, 75, True), (0.5, 0.2, 100, "auto"),
     ),
     "ials": [
-        {},
+        *_settings("l2", (0.003,), (0.005,), (0.01,), (0.02,), ("auto",)),
         *_settings(
             "dim unobserved_weight l2 frequency_exponent", (128, 0.7, 0.03, 1.0),
             (128, 0.01, 0.003, 0.5), (256, 0.05, 0.003, 0.75), (128, 0.2, 0.003, 0.5),
@@ -112,10 +120,13 @@ POOL: dict[str, list[dict[str, Any]]] = {
         "filter alpha power", ("linear", 0.8, 1.0), ("third_order", 0.5, 1.0),
         ("third_order", 0.8, 1.0), ("linear", 0.5, 1.0), ("linear", 0.5, 1.5),
         ("linear", 0.5, 0.6), ("linear", 0.8, 0.6), ("linear", 0.8, 1.5),
-        ("third_order", 0.5, 1.5), ("third_order", 0.5, 0.6),
+        ("third_order", 0.5, 1.5), ("third_order", 0.5, 0.6), ("linear", 0.6, 0.6),
+        ("linear", 0.6, 0.5), ("linear", 0.5, 0.5), ("linear", 0.5, 0.8), ("linear", 0.7, 0.6),
+        ("linear", 0.55, 0.6), ("linear", 0.55, 0.5), ("linear", 0.55, 0.7),
     ),
 }  # fmt: skip
-"""Ten settings of each model, the same on all logs; `{}` is a default that follows from the log."""
+"""Ten settings of each model or more, the same on all logs; what is "auto" or not set (factors and
+weight of iALS) follows from the log."""
 
 
 def sampled_split(data: Path, name: str) -> Any:
@@ -156,7 +167,7 @@ def defaults(arguments: argparse.Namespace) -> None:
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     with (arguments.out / "defaults.jsonl").open("a") as out:
-        for log, model in itertools.product(LOGS, POOL):
+        for log, model in itertools.product(LOGS, arguments.models):
             split = sampled_split(arguments.data, log)
             began = time.perf_counter()
             fitted: Any = leporid.train(model, split, progress=False)
@@ -194,8 +205,8 @@ def run(arguments: argparse.Namespace) -> None:
     known = {_key(trial) for trial in read_json(RECORD)["trials"]}
     tasks = [
         (log, model, settings)
-        for model, pool in POOL.items()
-        for settings in pool
+        for model in arguments.models
+        for settings in POOL[model]
         for log in LOGS
         if _key({"log": log, "model": model, "settings": settings}) not in known
     ]
@@ -234,7 +245,8 @@ def collect(arguments: argparse.Namespace) -> None:
     record["trials"] = [trials[key] for key in sorted(trials)]
     if (arguments.out / "defaults.jsonl").is_file():
         lines = (arguments.out / "defaults.jsonl").read_text().splitlines()
-        record["rows"] = [json.loads(line) for line in lines]
+        again = {_pair(row): row for row in map(json.loads, lines)}
+        record["rows"] = [again.get(_pair(row), row) for row in record["rows"]]
     for row in record["rows"]:
         own = [t["valid"] for t in record["trials"] if (t["log"], t["model"]) == _pair(row)]
         best = max([row["valid"], *(value for values in own for value in values.values())])
@@ -249,6 +261,7 @@ if __name__ == "__main__":
     parser.add_argument("--data", type=Path)
     parser.add_argument("--workers", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=560)
+    parser.add_argument("--models", nargs="+", choices=list(POOL), default=list(POOL))
     parser.add_argument("--defaults", action="store_true")
     parser.add_argument("--collect", action="store_true")
     chosen = parser.parse_args()

@@ -64,6 +64,7 @@ QUESTIONS = {
     "waits": "Which waits are left?",
     "trainings": "How long is a whole training as it comes?",
     "two_versions": "What has the redesign of 0.8.0 done to the speed?",
+    "walk_normalize": "When should the targets of a random walk sum to 1?",
     "scale": "How does LEPORID grow with the number of users?",
     "gpu": "How fast is LEPORID on a GPU?",
     "distributed": "What does a cluster cost?",

@@ -5,6 +5,7 @@ of the repository, on the public API of `leporid` and the records in `results/`.
 
 __main__           The command line
 claims.toml        The paper's claims, our sentences about them, and the comparisons behind both
+confirmed_baselines  `confirm-classical`: the best recorded trials on all validation users
 default_ratios     Defaults of classical models beside the best settings tried, each log left out
 figures            The paper's figures, drawn with matplotlib (the extra 'plots')
 gains              The gain of one group of runs over another, over users and seeds

@@ -9,9 +9,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from leporid.artifacts import read_json
 from leporid.data import load
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
 from leporid.experiments import ExperimentSpec, load_split, read_experiment, run_grid
+from reproduction.confirmed_baselines import METRIC, TRIALS, confirm_classical
 from reproduction.general_rules import add_runs, rules_table
 from reproduction.leaderboard import leaderboard_page
 from reproduction.outputs import write_outputs
@@ -46,6 +48,7 @@ PAGES = {
 WORK = {
     "run": "the grids of a file --source, with logs in the folder --data; records to --results",
     "tune-classical": "every classical model tuned on --source and tested once, two records each",
+    "confirm-classical": "the best recorded trials on all validation users of the logs --data",
     "pack": "the records of --results into two files per data set",
 }
 
@@ -69,6 +72,8 @@ def main() -> None:
         sys.exit(open_cells > 0)
     elif given.name == "tune-classical":
         _tune_classical(given)
+    elif given.name == "confirm-classical":
+        _confirm_classical(given)
     elif given.name == "verdict":
         print(verdict_page(given.results))
     elif given.name == "leaderboard":
@@ -110,9 +115,22 @@ def _tune_classical(given: argparse.Namespace) -> None:
     split = load_split(given.source or given.dataset, **log)
     how = {"names": given.only, "trials": given.trials, "metric": given.metric}
     how |= {"storage": given.storage, "replace": given.replace, "seed": given.seeds[0]}
-    for pair in tune_classical(split, given.dataset, given.results, progress=True, **how):
-        untuned, tuned = (f"{run.metrics[given.metric]:.4f}" for run in pair)
-        print(f"{pair[0].model:10} {given.metric} on test: {tuned} tuned, {untuned} untuned")
+    for runs in tune_classical(split, given.dataset, given.results, progress=True, **how):
+        values = (f"{run.metrics[given.metric]:.4f}" for run in runs)
+        said = ", ".join(map(" ".join, zip(values, ("untuned", "tuned"), strict=False)))
+        print(f"{runs[0].model:10} {given.metric} on test: {said}")
+
+
+def _confirm_classical(given: argparse.Namespace) -> None:
+    for spec in read_experiment(LEADERBOARD, given.data):
+        if spec.dataset in (given.only or [spec.dataset]):
+            log = {"core": spec.core, "protocol": spec.protocol, "min_rating": spec.min_rating}
+            split = load_split(spec.source or spec.dataset, **log)
+            trials = read_json(TRIALS)["trials"]
+            for record, new in confirm_classical(split, spec.dataset, given.results, trials):
+                value = record.extra["tuning"]["best_value"]
+                said = f"{METRIC} {value:.4f} on validation, {'another' if new else 'the same'}"
+                print(f"{spec.dataset:20} {record.model:10} {said} setting", flush=True)
 
 
 def _write(given: argparse.Namespace) -> None:
@@ -163,11 +181,11 @@ def _arguments() -> argparse.Namespace:
     add("--results", type=Path, default=Path("results"), help="folder of records [%(default)s]")
     add("--out", type=Path, help="folder to write into [reports/DATASET/NAME]")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
-    add("--data", type=Path, help="run, general-rules: folder of the logs")
+    add("--data", type=Path, help="run, general-rules, confirm-classical: folder of the logs")
     add("--protocol", default="temporal", help="tune-classical: how to split [%(default)s]")
-    add("--trials", type=int, default=20, help="tune-classical: of each model [%(default)s]")
+    add("--trials", type=int, default=20, help="tune-classical: of each model; 0: no tuning [20]")
     add("--metric", default="NDCG@10", help="tune-classical: to maximise [%(default)s]")
-    add("--only", nargs="+", help="tune-classical: these models [all]; general-rules: these logs")
+    add("--only", nargs="+", help="tune-classical: these models [all]; others: these logs")
     add("--storage", type=Path, help="tune-classical: journal of the studies; resumable")
     add("--replace", action="store_true", help="tune-classical: drop earlier records of the same")
     add("--retry-failed", action="store_true", help="run cells again that failed before")

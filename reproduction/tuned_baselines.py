@@ -46,36 +46,39 @@ def tune_classical(
     storage: str | Path | None = None,
     replace: bool = False,
     progress: bool = False,
-) -> list[tuple[RunRecord, RunRecord]]:
+) -> list[tuple[RunRecord, ...]]:
     """For each model (default: all classical ones) the run with its default settings and the tuned.
 
-    `replace` drops what both experiments hold of the same model, data set and seed.
+    Without trials the first alone. `replace` drops what the experiments hold of the same model,
+    data set and seed.
     """
-    results, pairs = PackedResults(root), []
+    results, found = PackedResults(root), []
+    about: dict[str, Any] = {"dataset": dataset, "seed": seed}
     for name in names or classical_models():
         cls = models.get(name)
-        best = tune(cls, split, trials, metric, seed=seed, storage=storage, progress=progress)
-        tuning = {
-            "metric": metric,
-            "best_value": best.best_value,
-            "trials": len(best.trials),
-            "seconds": sum(trial["seconds"] or 0.0 for trial in best.trials),
-            "table": best.trials,
-        }
-        about: dict[str, Any] = {"dataset": dataset, "seed": seed}
-        untuned = _tested(cls(), split, experiment=f"{BASELINES}-untuned", **about)
-        about |= {"experiment": BASELINES, "extra": {"tuning": tuning}}
-        tuned = _tested(cls(**best.best_config), split, **about)
-        pairs.append((untuned.record, tuned.record))
-        for _, record, table in (untuned, tuned):
+        runs = [fit_and_record(cls(), split, experiment=f"{BASELINES}-untuned", **about)]
+        if trials:
+            best = tune(cls, split, trials, metric, seed=seed, storage=storage, progress=progress)
+            tuning = {
+                "metric": metric,
+                "best_value": best.best_value,
+                "trials": len(best.trials),
+                "seconds": sum(trial["seconds"] or 0.0 for trial in best.trials),
+                "table": best.trials,
+            }
+            how = {"experiment": BASELINES, "extra": {"tuning": tuning}, **about}
+            runs.append(fit_and_record(cls(**best.best_config), split, **how))
+        for _, record, table in runs:
             results.add(record, table)
             earlier = results.records(dataset, [record.experiment]) if replace else []
             same = [r.key for r in earlier if (r.model, r.seed) == (record.model, seed)]
             results.remove(key for key in same if key != record.key)
-    return pairs
+        found.append(tuple(run.record for run in runs))
+    return found
 
 
-def _tested(model: Recommender, split: Split, **about: Any) -> FittedRun:
+def fit_and_record(model: Recommender, split: Split, **about: Any) -> FittedRun:
+    """A classical model, fitted and tested once."""
     with Meter() as meter:
         fitted = model.fit(split, seed=about["seed"])
     return record_run(fitted, split, meter, init=None, recipe=None, **about)

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.data import synthesize, temporal_split
 from leporid.errors import ConfigError
 from leporid.graph import canonical
 from leporid.models.ials import IALS, Columns, IALSConfig, first_factors
@@ -161,6 +162,18 @@ def test_the_fit_ends_where_exact_sweeps_end() -> None:
     assert ends[0] == pytest.approx(ends[1], rel=2e-3)
     other = IALS(dim=4, iterations=2).fit(split, seed=10)
     assert not np.allclose(other.user_factors, model.user_factors)
+
+
+def test_what_is_not_set_follows_from_the_share_of_pairs_that_are_observed() -> None:
+    sparse_split = temporal_split(synthesize(users=200, items=400, interactions=800, seed=1))
+    for split, penalty in ((sparse_split, None), (make_split(), 0.01)):
+        found = IALS(iterations=1).fit(split, seed=0).config
+        root = np.sqrt(len(split.train) / (split.n_users * split.n_items))
+        assert found.unobserved_weight == pytest.approx(2 * root)
+        assert found.l2 == pytest.approx(penalty or root / 10)
+        assert found.dim == 16
+    kept = IALS(dim=3, unobserved_weight=0.5, l2=0.2, iterations=1).fit(sparse_split).config
+    assert (kept.dim, kept.unobserved_weight, kept.l2) == (3, 0.5, 0.2)
 
 
 def test_folding_in_the_history_of_a_fitted_user_gives_that_user() -> None:

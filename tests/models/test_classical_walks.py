@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.data import IdMap, Interactions, temporal_split
 from leporid.errors import ConfigError
 from leporid.graph import canonical
 from leporid.models.p3alpha import P3Alpha, walk_weights
@@ -104,11 +105,24 @@ def test_rp3beta_without_beta_is_p3alpha() -> None:
     users = np.arange(31, dtype=np.int32)
     p3 = P3Alpha(top_k=5, alpha=0.9, window=None).fit(split)
     np.testing.assert_array_equal(
-        RP3Beta(top_k=5, alpha=0.9, beta=0.0, normalize=True, window=None).fit(split).score(users),
+        RP3Beta(top_k=5, alpha=0.9, beta=0.0, window=None).fit(split).score(users),
         p3.score(users),
     )
     known = split.train_valid.csr().toarray()
     np.testing.assert_allclose(p3.score(users), known @ p3.weights.toarray(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", [P3Alpha, RP3Beta])
+def test_targets_sum_to_1_where_the_users_of_an_item_have_enough(model: type[P3Alpha]) -> None:
+    """Every user has 10 training interactions, so the users of an item have 10 times as many."""
+    for users, expected in ((99, False), (100, True)):
+        user, rank = np.divmod(np.arange(20 * users), 20)
+        ids = IdMap(np.arange(users)), IdMap(np.arange(20))
+        log = Interactions.from_arrays(user, (user + rank) % 20, rank, *ids)
+        split = temporal_split(log, train=0.5)
+        assert len(split.train) == 10 * users
+        assert model(window=None).fit(split).config.normalize is expected
+        assert model(window=None, normalize=not expected).fit(split).config.normalize != expected
 
 
 def test_walks_that_have_no_meaning_are_refused() -> None:

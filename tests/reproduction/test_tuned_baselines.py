@@ -53,6 +53,9 @@ def test_baselines_run_again_replace_what_was_there(tmp_path: Path) -> None:
     keys = {record.key for record in results.records("toy", ["baselines"])}
     assert keys == {tuned.key, other.key}
     assert results.outcomes(tuned.key) is not None
+    [(untuned,)] = tune_classical(split, "toy", tmp_path, **options | {"trials": 0})
+    assert untuned.experiment == "baselines-untuned"
+    assert {record.key for record in results.records("toy", ["baselines"])} == keys
 
 
 def test_classical_models_are_those_without_vectors() -> None:

@@ -51,8 +51,9 @@ class IALSConfig(ProfileConfig):
     unobserved_weight: float | Literal["auto"] = setting("auto", at_least=0)
     """alpha_0: the weight of every pair towards 0; an observed pair has 1, or its own. `auto`: 2
     times the square root of the share of pairs that are observed."""
-    l2: float = setting(0.003, above=0)
-    """The penalty lambda; with 0 the solution need not be unique."""
+    l2: float | Literal["auto"] = setting("auto", above=0)
+    """The penalty lambda; with 0 the solution need not be unique. `auto`: a tenth of the square
+    root of the share of pairs that are observed, at most 0.01."""
     frequency_exponent: float = 1.0
     """nu: lambda is multiplied by (a row's weights in all + alpha_0 x columns)^nu."""
 
@@ -125,15 +126,15 @@ class IALS(ProfileRecommender):
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         profiles = self._remember(split.train)
         by_item = canonical(profiles.T)
-        given, weight = self.config.dim, self.config.unobserved_weight
-        dim = given if isinstance(given, int) else min(max(16, split.n_items // 32), 256)
-        if weight == "auto":
-            weight = 2 * float(np.sqrt(profiles.nnz / (split.n_users * split.n_items)))
-        self.config = self.config.replace(dim=dim, unobserved_weight=weight)
+        root = float(np.sqrt(profiles.nnz / (split.n_users * split.n_items)))
+        found: dict[str, Any] = {"unobserved_weight": 2 * root, "l2": min(root / 10, 0.01)}
+        found["dim"] = min(max(16, split.n_items // 32), 256)
+        found |= {name: given for name in found if (given := getattr(self.config, name)) != "auto"}
+        self.config = self.config.replace(**found)
         progress.start("ials", self.config.iterations)
         with one_thread_pool() as threads:
-            users = first_factors(profiles, by_item, dim, seed)
-            items = np.zeros((split.n_items, dim), dtype=np.float32)
+            users = first_factors(profiles, by_item, found["dim"], seed)
+            items = np.zeros((split.n_items, users.shape[1]), dtype=np.float32)
             for sweep in range(self.config.iterations):
                 items = Columns.of(users, self.config).solve(by_item, items, threads)
                 before = users if sweep < self.config.iterations - 1 else None

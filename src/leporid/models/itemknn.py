@@ -66,6 +66,9 @@ NEIGHBOUR_SPACE: SearchSpace = {
 
 @dataclass(frozen=True, kw_only=True)
 class ItemKNNConfig(KNNConfig):
+    k: int = setting(30, at_least=1)
+    similarity: Literal["jaccard", "cosine", "asymmetric_cosine", "tversky", "dice"] = "tversky"
+    tversky_beta: float = setting(2.0, at_least=0)
     item_table: str = ""
     """An item table: the K nearest items by content (cosine of their features) count too."""
     content: float = setting(0.5, at_least=0, at_most=1)

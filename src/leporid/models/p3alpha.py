@@ -1,7 +1,7 @@
 """P3alpha: a random walk item -> user -> item (Cooper et al., WWW 2014)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -26,8 +26,9 @@ class P3AlphaConfig(ProfileConfig):
     """Targets kept for each item; then, of these, sources kept for each target."""
     alpha: float = setting(0.5, at_least=0)
     """Every transition probability is raised to this power; 1 is the plain walk."""
-    normalize: bool = True
-    """Whether the targets kept for an item are made to sum to 1."""
+    normalize: bool | Literal["auto"] = "auto"
+    """Whether the targets kept for an item are made to sum to 1. `auto`: where the users of an
+    item have at least 500 training interactions in all, on average over the items."""
 
 
 class P3Alpha(ItemWeights):
@@ -45,9 +46,12 @@ class P3Alpha(ItemWeights):
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         progress.start(self.name, 1)
-        c, beta = self.config, getattr(self.config, "beta", 0.0)  # a setting of RP3beta
         profiles = self._remember(split.train)
-        self.weights = walk_weights(profiles, c.top_k, c.alpha, beta, c.normalize)
+        if self.config.normalize == "auto":
+            pairs = np.linalg.norm(np.diff(profiles.indptr)) ** 2
+            self.config = self.config.replace(normalize=bool(pairs >= 500 * split.n_items))
+        c, beta = self.config, getattr(self.config, "beta", 0.0)  # a setting of RP3beta
+        self.weights = walk_weights(profiles, c.top_k, c.alpha, beta, bool(c.normalize))
         progress.advance(1)
 
 

@@ -10,10 +10,8 @@ from leporid.models.shared.profiles import WINDOW_SPACE
 
 @dataclass(frozen=True, kw_only=True)
 class RP3BetaConfig(P3AlphaConfig):
-    top_k: int = setting(400, at_least=1)
-    alpha: float = setting(0.4, at_least=0)
-    normalize: bool = False
-    beta: float = 0.4
+    top_k: int = setting(100, at_least=1)
+    beta: float = 0.2
     """A target is divided by its popularity to this power; 0 is P3alpha."""
 
 

@@ -37,7 +37,7 @@ class TurboCFConfig(ProfileConfig):
     """A matrix of as many rows is the largest: 8 n_items^2 bytes are 5 GB at this limit."""
     alpha: float = setting(0.5, at_least=0, at_most=1)
     """How much the activity of users is held back; the popularity of items is by 1 - alpha."""
-    power: float = setting(1.0, above=0)
+    power: float = setting(0.6, above=0)
     """s: every entry of the graph is raised to it; below 1 weak edges count for more."""
     filter: Literal["linear", "second_order", "third_order"] = "linear"
     """H, the order of the polynomial."""
