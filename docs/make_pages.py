@@ -145,6 +145,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
         "docs/models.md": {
             "scales": lambda: tables.scale_table(record("scales")),
+            "linear-part": lambda: tables.linear_part_table(logs),
             "new-users": lambda: tables.new_users_table(
                 read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")
             ),

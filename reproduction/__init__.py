@@ -21,6 +21,7 @@ paper_values.json  The numbers the paper prints
 ranks              Mean ranks over logs, and by how much they must differ
 render             A table as Markdown, CSV, LaTeX or HTML
 report             Sections of the HTML report: tables with intervals, significance, training
+sequence_tables    `sequence-settings`: what one change does to SASRec and HGN on validation
 simulations        The data of Figures 1 and 2
 specs              The grids that a table or figure needs
 store              `PackedResults`: the records of the repository, two files per data set

@@ -17,6 +17,7 @@ from reproduction.confirmed_baselines import METRIC, TRIALS, confirm_classical
 from reproduction.general_rules import add_runs, rules_table
 from reproduction.leaderboard import leaderboard_page
 from reproduction.outputs import write_outputs
+from reproduction.sequence_tables import changes_table, gain_rules_table
 from reproduction.specs import LEADERBOARD, paper_specs, protocol_of
 from reproduction.store import PackedResults
 from reproduction.tuned_baselines import tune_classical
@@ -44,6 +45,7 @@ PAGES = {
     "verdict": "the paper's claims evaluated on the records, as Markdown",
     "leaderboard": "every model on every log of the leaderboard, as Markdown",
     "general-rules": "the rules of the recipe `general`, each log left out once, as Markdown",
+    "sequence-settings": "what one change does to SASRec and HGN on validation, as Markdown",
 }
 WORK = {
     "run": "the grids of a file --source, with logs in the folder --data; records to --results",
@@ -82,6 +84,8 @@ def main() -> None:
         if given.data:
             add_runs(given.results, given.data, given.only or (), given.seeds[0])
         print(rules_table(given.results))
+    elif given.name == "sequence-settings":
+        print(changes_table(given.results), gain_rules_table(given.results), sep="\n\n")
     elif given.name in known:
         _write(given)
     else:

@@ -26,6 +26,7 @@ from leporid.data import Split
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate
 from leporid.experiments import Meter, load_split, read_experiment
+from reproduction.sequence_tables import RECORDS as SEQUENCE_SETTINGS
 from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults
 
@@ -126,6 +127,10 @@ def read_runs(root: Path) -> list[dict[str, Any]]:
     tried = read_json(root / EXPLORATION)
     runs = [*read_json(root / RECORDS)["runs"], *tried["dlr2-general"]["runs"]]
     runs = [dict(run) for run in (*runs, *tried["pair-models"]["runs"])]
+    if (root / SEQUENCE_SETTINGS).is_file():
+        sequences = read_json(root / SEQUENCE_SETTINGS)["runs"]
+        # A split with the last item held out is not among the training parts that rules read.
+        runs += [run for run in sequences if run["part"] == "valid" and "," not in run["dataset"]]
     # Batches of 512 on these two logs are in the leaderboard (see `about` of the exploration).
     for log in ("ml-100k", "movietweetings-100k"):
         for record in PackedResults(root).records(log, ["leaderboard"]):
@@ -142,7 +147,8 @@ def read_runs(root: Path) -> list[dict[str, Any]]:
         unnamed = _UNNAMED.get(run.get("round", 0), {}) if run["model"] == "dlr2" else {}
         if run["model"] == "sasrec":
             unnamed = models.get("sasrec").config_class().to_dict()
-            unnamed = {key: unnamed[key] for key in ("length", "layers", "dropout", "batch_size")}
+            keys = ("length", "layers", "dropout", "batch_size", "dim", "hidden")
+            unnamed = {key: unnamed[key] for key in keys}
         elif run.get("tag") == "K3":
             unnamed = {**_V4, **models.get("dlr2").general_by_kind["large without order"]}
         run["settings"] = {**unnamed, **run["settings"]}

@@ -1,9 +1,9 @@
 """The leaderboard: every model on every log of an experiment, from the records there are.
 
 `read_leaderboard` finds the records of a grid and, beside them, those of the tuned classical models
-(the experiment `baselines`) and of DLR2 as `leporid train` trains it (`default`). Everything else
-is computed from that: ranks over the logs, the gain of LEPORID over other initialisations, and
-`leaderboard_page`, which is docs/leaderboard.md.
+(the experiment `baselines`) and of networks as `leporid train` trains them (`default`). Everything
+else is computed from that: ranks over the logs, the gain of LEPORID over other initialisations,
+and `leaderboard_page`, which is docs/leaderboard.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FAMILIES = {
     "random walks, filters": ("p3alpha", "rp3beta", "gfcf", "turbocf"),
     "factors": ("ials", "bpr", "ncf"),
     "graph networks": ("ngcf", "dgcf", "lightgcn"),
-    "sequences": ("hgn", "sasrec"),
+    "sequences": ("hgn", "sasrec", "hgn as it comes", "sasrec as it comes"),
     "DLR2": ("dlr2", "dlr2 as it comes"),
 }
 """Models by what they are, simplest first; those that a grid does not train are the baselines."""
@@ -41,10 +41,14 @@ METRIC, ALSO = "NDCG@10", "HR@10"
 """Rows are sorted and ranked by the first; the second is shown beside it."""
 BASES = ("random", "svd", "le", "bpr", "netmf", "node2vec", "graph_bert")
 """The initialisers LEPORID is compared with."""
-DEFAULT, AS_IT_COMES = "default", ("dlr2 as it comes", "leporid")
-"""The grid of DLR2 with its linear part, and its row; the row `dlr2` is the network alone."""
+DEFAULT, AS_IT_COMES = "default", " as it comes"
+"""The grid of networks with their linear part, and what their rows end in; the rows without it are
+networks alone, with the recipes of version 0.7.0."""
+DLR2, SASREC = (f"dlr2{AS_IT_COMES}", "leporid"), (f"sasrec{AS_IT_COMES}", "leporid")
+"""Rows of that grid."""
 CLASSICAL = {m for name in list(FAMILIES)[:4] for m in FAMILIES[name]} - {"bpr", "ncf"}
 RIVALS: tuple[tuple[str, str | None], ...] = (
+    SASREC,
     ("sasrec", "leporid"),
     ("ease", None),
     ("itemknn", None),
@@ -207,14 +211,12 @@ def read_leaderboard(experiment: str | Path, root: str | Path) -> list[Log]:
         kept = [r for r in own if str(r.extra.get("data_digest")) == digest]
         found: dict[tuple[str, str | None], list[RunRecord]] = {}
         for record in kept:
-            plain = record.model, record.init
-            key = AS_IT_COMES if record.experiment == DEFAULT else plain
-            found.setdefault(key, []).append(record)
-        classical = [m for models in FAMILIES.values() for m in models if m not in spec.models]
-        runs: dict[tuple[str, str | None], int] = {**asked, **{(m, None): 1 for m in classical}}
-        runs.pop((AS_IT_COMES[0], None))
-        if AS_IT_COMES in found:
-            runs[AS_IT_COMES] = len(found[AS_IT_COMES])
+            ending = AS_IT_COMES if record.experiment == DEFAULT else ""
+            found.setdefault((record.model + ending, record.init), []).append(record)
+        listed = (m for models in FAMILIES.values() for m in models if AS_IT_COMES not in m)
+        runs: dict[tuple[str, str | None], int] = dict(asked)
+        runs |= {(m, None): 1 for m in listed if m not in spec.models}
+        runs |= {key: len(own) for key, own in found.items() if key[0].endswith(AS_IT_COMES)}
         rows = tuple(Row(*key, n, tuple(found.get(key, ()))) for key, n in runs.items())
         sizes = next((r.extra["train"] for r in kept if "train" in r.extra), None)
         by_name = {part["dataset"]: part for part in measured.values()} if digest is None else {}
@@ -284,7 +286,7 @@ def differences(logs: Sequence[Log], root: str | Path) -> list[Difference]:
             for base in BASES
             for model in log.spec.models
         ]
-        ours = log.row(*AS_IT_COMES) or log.row("dlr2", "leporid")
+        ours = log.row(*DLR2) or log.row("dlr2", "leporid")
         others = {row.name: row for rival in RIVALS if (row := log.row(*rival))}
         if best := best_classical(log):
             others["best classical model"] = best

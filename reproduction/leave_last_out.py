@@ -1,7 +1,7 @@
 """The last item of each user held out: what each change of a sequence model does, on two files.
 
-Records of the experiment `leave-last-out`. A lever is one change of SASRec's recipe `general` (one
-layer, from LEPORID embeddings); those with as many seeds are compared with it over users and seeds.
+Records of the experiment `leave-last-out`. A lever is one change of SASRec's recipe `general` (from
+LEPORID embeddings); those with as many seeds are compared with it over users and seeds.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from reproduction.store import PackedResults
 
 EXPERIMENT = "leave-last-out"
 LOGS = ("beauty", "toys")
-BASE = "SASRec, one layer (`general`)"
+BASE = "SASRec as it comes"
+OLDER = "recipe of 0.7.0: one layer, 64, dropout .5, no linear part"
 LEVERS: dict[str, Mapping[str, Any]] = {
-    BASE: {},
-    "random embeddings": {"init": "random"},
-    "rate .001 instead of .002": {"lr": 0.001},
-    "dropout .6 instead of .5": {"dropout": 0.6},
-    "two layers": {"variant": "two layers"},
-    "two layers and a linear part": {"variant": "two layers, linear part"},
-    "the same, its gain by all users": {"variant": "two layers, linear part, all users"},
+    BASE: {"variant": "as it comes"},
+    "without the linear part": {"variant": "no linear part"},
+    "64 dimensions instead of 128": {"variant": "64 dimensions"},
+    "dropout .5 instead of .35": {"variant": "dropout .5"},
+    "constant rate .001, no averaged weights": {"variant": "constant rate, no average"},
+    "random embeddings": {"variant": "random embeddings"},
     "DLR2 as it comes": {"model": "dlr2"},
+    OLDER: {},
+    "the same with two layers": {"variant": "two layers"},
 }
 """In the order of the table: the settings, model or initialiser that differ, or the variant."""
 PRINTED = {

@@ -12,10 +12,10 @@ from docs.tables import leave_last_out_table
 from leporid.config import canonical_hash
 from leporid.evaluation import MetricTable
 from leporid.experiments import RunRecord
-from reproduction.leave_last_out import BASE, read_levers
+from reproduction.leave_last_out import BASE, OLDER, read_levers
 from reproduction.store import PackedResults
 
-USERS = 300
+USERS, TWO_LAYERS = 300, "the same with two layers"
 
 
 def write(root: Path, hits: int, seeds: int = 3, model: str = "sasrec", **cell: Any) -> None:
@@ -40,9 +40,11 @@ def write(root: Path, hits: int, seeds: int = 3, model: str = "sasrec", **cell: 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    write(tmp_path, 100)
-    write(tmp_path, 90, seeds=1, init="random")
+    write(tmp_path, 100, variant="as it comes")
+    write(tmp_path, 90, seeds=1, init="random", variant="random embeddings")
+    write(tmp_path, 50)
     write(tmp_path, 180, settings={"layers": 2}, variant="two layers")
+    write(tmp_path, 20, settings={"dropout": 0.6})
     write(tmp_path, 101, model="dlr2", settings={"metric": "NDCG@10"})
     write(tmp_path, 290, settings={"loss": "gone"})
     return tmp_path
@@ -50,24 +52,25 @@ def results(tmp_path: Path) -> Path:
 
 def test_a_lever_is_one_change_and_no_other(results: Path) -> None:
     levers = {lever.name: lever for lever in read_levers(results, ["toy"])["toy"]}
-    assert list(levers) == [BASE, "random embeddings", "two layers", "DLR2 as it comes"]
-    assert [len(lever.records) for lever in levers.values()] == [3, 1, 3, 3]
-    assert levers["two layers"].mean("HR@10") == pytest.approx(180 / USERS)
+    assert list(levers) == [BASE, "random embeddings", "DLR2 as it comes", OLDER, TWO_LAYERS]
+    assert [len(lever.records) for lever in levers.values()] == [3, 1, 3, 3, 3]
+    assert levers[TWO_LAYERS].mean("HR@10") == pytest.approx(180 / USERS)
 
 
-def test_levers_with_as_many_seeds_are_compared_with_one_layer(results: Path) -> None:
+def test_levers_with_as_many_seeds_are_compared_with_the_first(results: Path) -> None:
     levers = {lever.name: lever.gain for lever in read_levers(results, ["toy"])["toy"]}
     outcomes = {name: gain and gain.outcome for name, gain in levers.items()}
     assert outcomes == {
         BASE: None,
         "random embeddings": None,
-        "two layers": "above",
         "DLR2 as it comes": "level",
+        OLDER: "below",
+        TWO_LAYERS: "above",
     }
 
 
 def test_the_table_has_a_row_for_each_and_what_others_print(results: Path) -> None:
     text = leave_last_out_table({"beauty": read_levers(results, ["toy"])["toy"]})
-    assert "| two layers | 3 | 0.6000 | 0.6000 | 0.6000 | above |" in text
+    assert f"| {TWO_LAYERS} | 3 | 0.6000 | 0.6000 | 0.6000 | above |" in text
     assert "| printed: BSARec | - | - | 0.1008 | 0.0611 | - |" in text
     assert len({line.count("|") for line in text.splitlines()}) == 1

@@ -79,7 +79,8 @@ def train(
     Parameters
     ----------
     init : the name of an initialiser, vectors already computed (whose length is then `dim`), or
-        None (or "none"), which draws small random numbers. Classical models have no tables to fill and take no `init`.
+        None (or "none"), which draws small random numbers. Classical models have no tables to fill
+        and take no `init`.
     seed : seeds the initialiser and the training
     recipe : a named set of settings of the model; "general", the default of neural models, fits
         some of them to the training part, "paper" has those of the model's own paper; None takes
