@@ -106,6 +106,15 @@ def test_what_selects_is_ndcg_unless_a_recipe_or_the_grid_says_otherwise(log: Pa
         assert record.config["metric"] == metric
 
 
+def test_initial_embeddings_have_the_dimensions_of_the_recipe(log: Path) -> None:
+    pytest.importorskip("torch")
+    small: dict[str, Any] = {"recipe": "general", "settings": {"steps": 2, "eval_every": 0}}
+    for model, dim in (("hgn", 128), ("bpr", 64)):
+        fitted, record, _ = run_cell(cell(log, model=model, init="svd", **small), device="cpu")
+        assert record.config["dim"] == dim
+        assert [table.weight.shape[1] for table in fitted.tables] == [dim] * len(fitted.tables)
+
+
 def test_requests_that_selected_by_f1_keep_their_keys(log: Path) -> None:
     before, now = cell(log, metric="F1@10"), cell(log)
     assert "metric" not in before.request

@@ -187,7 +187,9 @@ def test_a_model_saved_with_settings_that_are_gone_is_read(
 
 
 BY_DEFAULT = {
-    f.name: f.default for f in fields(SASRecConfig) if f.name in {*GENERAL, "lr", "precision"}
+    f.name: f.default
+    for f in fields(SASRecConfig)
+    if f.name in {*GENERAL, "lr", "precision", "linear_gain"}
 }
 """What `general` changes on every log, as it was."""
 
@@ -201,9 +203,8 @@ def test_the_general_recipe_follows_the_length_of_histories(users: int, short: b
     train = Interactions.from_arrays(user, item, None, *ids)
     config = SASRec.from_recipe("general", train).config
     assert isinstance(config, SASRecConfig)
-    assert (config.layers, config.length, config.dropout) == (
-        (1, 50, 0.5) if short else (2, 100, 0.2)
-    )
+    found = config.layers, config.length, config.dropout, config.dim, config.hidden
+    assert found == ((1, 50, 0.35, 128, 128) if short else (2, 100, 0.2, 64, 64))
     assert SASRec.from_recipe("general", train, layers=3).config.layers == 3
     assert SASRec.from_recipe("general").config.replace(**BY_DEFAULT) == SASRecConfig()
 

@@ -56,6 +56,16 @@ def test_vectors_are_taken_by_id(split: Split) -> None:
         train("dlr2", split, init=replace(made, user_ids=IdMap.from_values(names, "user")), **quick)
 
 
+def test_vectors_set_the_dimensions_unless_they_are_asked_for(split: Split) -> None:
+    made = leporid.initializers.get("svd")(dim=6, seed=5).fit(split.train)
+    quick = {key: value for key, value in QUICK.items() if key not in ("dim", "length")}
+    for recipe in ("general", "paper"):
+        model: Any = train("hgn", split, init=made, recipe=recipe, device="cpu", **quick)
+        assert model.config.dim == model.net.items.weight.shape[1] == 6
+    with pytest.raises(ConfigError, match="dim=8"):
+        train("hgn", split, init=made, dim=8, **quick)
+
+
 def test_the_seed_reaches_initialiser_and_training(split: Split) -> None:
     scores = [
         train("dlr2", split, init="random", seed=seed, device="cpu", **QUICK).score(

@@ -86,7 +86,7 @@ def extended(
     extension.copy(model, new)
     new.to(model.device)
     new.net.eval()
-    new.linear = model.linear and model.linear.extended(new.train)
+    new.linear = model.linear and model.linear.extended(merged, extension.shares)
     if steps:
         extension.train(new, steps, model.fitting.seed, progress)
     cold, n_items = extension.items.new, extension.items.after
@@ -146,6 +146,16 @@ class Extension:
                 f"are the mean of all items",
                 4,
             )
+
+    @property
+    def shares(self) -> sparse.csr_array | None:
+        """float32[before, after]: of which old items each new one is the mean."""
+        if not len(self.items.new):
+            return None
+        edges = sparse.coo_array(self._edges)
+        data = edges.data / self._edges.sum(axis=1)[edges.row]
+        entries = data.astype(np.float32), (edges.col, self.items.new[edges.row])
+        return sparse.csr_array(entries, shape=(self.items.before, self.items.after))
 
     def copy(self, old: Any, new: Any) -> None:
         """Give a model all weights of the old one, and rows to its new users and items."""

@@ -48,16 +48,20 @@ class LinearPart(NamedTuple):
         linear = torch.from_numpy(self.scores(histories)).to(scores.device)
         return scores.add_(linear.mul_(self.gain))
 
-    def extended(self, merged: Interactions) -> Self:
-        """The same for a log with more users and items: new items have no weights."""
-        old, weights = self.model, self.model.weights
-        rows = np.repeat(np.arange(len(weights.indptr) - 1), np.diff(weights.indptr))
-        place = merged.items.encode(old.items.ids)
-        entries = weights.data, (place[rows], place[weights.indices])
+    def extended(self, merged: Interactions, like: sparse.csr_array | None = None) -> Self:
+        """The same for a log with more users and items.
+
+        like: csr[items, merged.n_items], of which items a new one is the mean; None has no weights.
+        """
+        old = self.model
+        n, place = len(old.items), merged.items.encode(old.items.ids)
+        moved = sparse.csr_array(
+            (np.ones(n, np.float32), (np.arange(n), place)), (n, len(merged.items))
+        )
         new = _empty(merged, **old.config.to_dict())
         new._remember(merged)
-        size = (merged.n_items, merged.n_items)
-        new.weights = canonical(sparse.csr_array(entries, shape=size))
+        columns = old.weights @ (moved if like is None else moved + like)
+        new.weights = canonical(sparse.csr_array(moved.T @ columns))
         return type(self)(new, self.gain)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -78,9 +78,8 @@ def train(
 
     Parameters
     ----------
-    init : the name of an initialiser, vectors already computed (whose length is then `dim`), or
-        None (or "none"), which draws small random numbers. Classical models have no tables to fill
-        and take no `init`.
+    init : the name of an initialiser, vectors already computed (they set `dim`), or None ("none"),
+        which draws small random numbers. Classical models have no tables to fill.
     seed : seeds the initialiser and the training
     recipe : a named set of settings of the model; "general", the default of neural models, fits
         some of them to the training part, "paper" has those of the model's own paper; None takes
@@ -88,8 +87,7 @@ def train(
     init_settings : settings of the initialiser over the model's `dim` and the `seed`; `cache=True`
         reads vectors that were computed before
     device : "auto", "cpu", "cuda", "cuda:1"
-    progress : a bar, or plain lines where nobody can watch one; False (or the environment variable
-        LEPORID_PROGRESS=off) says nothing
+    progress : a bar or plain lines; False (or LEPORID_PROGRESS=off) says nothing
     checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
     final : fit once more on everything (`Recommender.refit`) and return that model, to be deployed;
         the one to evaluate is its `validated`
@@ -109,9 +107,8 @@ def train(
     _check(cls, init, init_settings, callbacks, tables)
     recipe = named_recipe(cls, recipe)
     settings |= {f"{table.kind}_table": table.name for table in tables.values() if features}
-    if isinstance(init, InitialEmbeddings):
-        settings.setdefault("dim", init.users.dim)
-    model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
+    size = {"dim": init.users.dim} if isinstance(init, InitialEmbeddings) else {}
+    model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **size, **settings})
     config: Any = model.config
     compared = features == "auto" and _can_compare(cls, tables, split, config)
     reporter = make_progress(progress)
