@@ -29,7 +29,7 @@ PENALTIES = ((1.0, 100.0), (3.0, 30.0))
 _PAIRS = 5e7
 """Pairs of items that share a user, at most: SLIM holds their counts in memory."""
 _USERS = 10_000
-"""Validation users who choose the gain, at most."""
+"""Validation users who choose the gain, at most; fewer beyond 40,000 items."""
 _PREFIX = "linear."
 
 
@@ -147,7 +147,7 @@ def choose_gain(
     Later items want it too: on splits inside train and validation no other rule came as close to
     what the last part wanted (docs/models.md).
     """
-    users, part = some_users(split, _USERS)
+    users, part = some_users(split, max(1, min(_USERS, 10 * SCORES // split.n_items)))
     sums = dict.fromkeys(GAINS, 0.0)
     for some in np.array_split(users, -(-len(users) * split.n_items // SCORES)):
         own = dataclasses.replace(part, valid=part.valid.select(np.isin(part.valid.user, some)))
