@@ -108,9 +108,11 @@ def test_what_selects_is_ndcg_unless_a_recipe_or_the_grid_says_otherwise(log: Pa
 
 def test_initial_embeddings_have_the_dimensions_of_the_recipe(log: Path) -> None:
     pytest.importorskip("torch")
-    small: dict[str, Any] = {"recipe": "general", "settings": {"steps": 2, "eval_every": 0}}
-    for model, dim in (("hgn", 128), ("bpr", 64)):
-        fitted, record, _ = run_cell(cell(log, model=model, init="svd", **small), device="cpu")
+    small: dict[str, Any] = {"steps": 2, "eval_every": 0}
+    for change, dim in (({"dim": 12}, 12), ({}, 64)):
+        about: dict[str, Any] = {"model": "hgn", "init": "svd", "recipe": "general"}
+        about["settings"] = small | change
+        fitted, record, _ = run_cell(cell(log, **about), device="cpu")
         assert record.config["dim"] == dim
         assert [table.weight.shape[1] for table in fitted.tables] == [dim] * len(fitted.tables)
 

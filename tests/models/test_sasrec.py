@@ -196,7 +196,7 @@ BY_DEFAULT = {
 
 @pytest.mark.parametrize(("users", "short"), [(13, True), (2, False)])
 def test_the_general_recipe_follows_the_length_of_histories(users: int, short: bool) -> None:
-    """On average 24 interactions per user in training, or 26."""
+    """On average 24 interactions per user in training, or 26; too few users for 128 dimensions."""
     count = 24 if short else 26
     user, item = np.divmod(np.arange(users * count), count)
     ids = IdMap.range(users, "user"), IdMap.range(count, "item")
@@ -204,8 +204,11 @@ def test_the_general_recipe_follows_the_length_of_histories(users: int, short: b
     config = SASRec.from_recipe("general", train).config
     assert isinstance(config, SASRecConfig)
     found = config.layers, config.length, config.dropout, config.dim, config.hidden
-    assert found == ((1, 50, 0.35, 128, 128) if short else (2, 100, 0.2, 64, 64))
+    assert found == ((1, 50, 0.35, 64, 128) if short else (2, 100, 0.2, 64, 64))
     assert SASRec.from_recipe("general", train, layers=3).config.layers == 3
+    many = IdMap.range(150, "user"), IdMap.range(140, "item")
+    sparse = Interactions.from_arrays(user % 150, item, None, *many)
+    assert SASRec.from_recipe("general", sparse).config.dim == 128
     assert SASRec.from_recipe("general").config.replace(**BY_DEFAULT) == SASRecConfig()
 
 
