@@ -30,8 +30,8 @@ from reproduction.sequence_tables import RECORDS as SEQUENCE_SETTINGS
 from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults
 
-EXPLORATION, RECORDS = "exploration.json", "general-rules.json"
-"""What was tried before the rules were fixed; and both arms of a rule, run by `add_runs`."""
+EXPLORATION, ARMS = "exploration.json", "general-rules"
+"""What was tried before the rules were fixed; in it, both arms of a rule, run by `add_runs`."""
 METRIC = "NDCG@10"
 UNORDERED = ("anime-5k", "steam-200k", "-notime")
 _LENGTHS = ("steps", "eval_every", "patience")
@@ -72,10 +72,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class _Part:
-    """As much of a training part as kinds of logs are told by."""
+    """As much of a training part as `general` asks for."""
 
     interactions: int
     n_users: int
+    n_items: int
     time: bool | None
 
     def __len__(self) -> int:
@@ -125,8 +126,8 @@ def rules() -> list[Rule]:
 def read_runs(root: Path) -> list[dict[str, Any]]:
     """The runs of the exploration, with every setting of a rule named."""
     tried = read_json(root / EXPLORATION)
-    runs = [*read_json(root / RECORDS)["runs"], *tried["dlr2-general"]["runs"]]
-    runs = [dict(run) for run in (*runs, *tried["pair-models"]["runs"])]
+    sources = (ARMS, "dlr2-general", "pair-models")
+    runs = [dict(run) for name in sources for run in tried[name]["runs"]]
     if (root / SEQUENCE_SETTINGS).is_file():
         sequences = read_json(root / SEQUENCE_SETTINGS)["runs"]
         # A split with the last item held out is not among the training parts that rules read.
@@ -159,7 +160,7 @@ def read_parts(root: Path) -> dict[str, _Part]:
     """The training parts by log; `-notime` is the same log without its order."""
     found = {}
     for about in read_json(root / "training-parts.json").values():
-        size = about["interactions"], about["users"]
+        size = about["interactions"], about["users"], about["items"]
         for log in (about["dataset"], f"{about['dataset']}-notime"):
             found[log] = _Part(*size, None if log.endswith(UNORDERED) else True)
     return found
@@ -295,6 +296,6 @@ def add_runs(root: Path, data: Path, logs: Sequence[str], seed: int) -> None:
             source = spec.source or spec.dataset
             split = load_split(source, spec.core, spec.protocol, spec.min_rating)
             for rule in rules():
-                records = read_json(root / RECORDS)
-                records["runs"] += run_arms(rule, split, spec.dataset, seed)
-                write_json(root / RECORDS, records)
+                tried = read_json(root / EXPLORATION)
+                tried[ARMS]["runs"] += run_arms(rule, split, spec.dataset, seed)
+                write_json(root / EXPLORATION, tried)

@@ -11,7 +11,7 @@ import pytest
 from reproduction.general_rules import Rule, leave_one_out, rules, rules_table
 
 SIZES = {"toys": (9_000, 1_000), "beauty": (8_000, 1_000), "lastfm": (60_000, 1_000)}
-"""Interactions and users: the first two have short histories."""
+"""Interactions and users: the first two have short histories. Each has 500 items."""
 
 
 def run(log: str, penalty: float, value: float, seed: int = 1) -> dict[str, Any]:
@@ -22,15 +22,15 @@ def run(log: str, penalty: float, value: float, seed: int = 1) -> dict[str, Any]
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     parts = {
-        str(i): {"dataset": log, "interactions": size[0], "users": size[1]}
+        str(i): {"dataset": log, "interactions": size[0], "users": size[1], "items": 500}
         for i, (log, size) in enumerate(SIZES.items())
     }
     (tmp_path / "training-parts.json").write_text(json.dumps(parts))
     runs = [run("toys", 0.01, 0.10), run("toys", 0.03, 0.12), run("toys", 0.1, 0.50)]
     runs += [run("beauty", 0.01, 0.10), run("beauty", 0.03, 0.09)]
     runs += [run("lastfm", 0.01, 0.10), run("lastfm", 0.03, 0.05), run("lastfm", 0.03, 0.5, 2)]
-    (tmp_path / "general-rules.json").write_text(json.dumps({"runs": runs}))
-    tried = {"dlr2-general": {"runs": []}, "pair-models": {"runs": []}}
+    tried = {"general-rules": runs, "dlr2-general": [], "pair-models": []}
+    tried = {name: {"runs": own} for name, own in tried.items()}
     (tmp_path / "exploration.json").write_text(json.dumps(tried))
     return tmp_path
 
