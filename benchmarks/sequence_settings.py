@@ -70,7 +70,7 @@ CHANGES: dict[str, list[tuple[Sequence[str], list[dict[str, Any]]]]] = {
             ],
         ),
     ],
-    "dlr2": [([*_SHORT, "anime-5k"], [{}, {"dim": 128}])],
+    "dlr2": [([*_SHORT, "steam-200k", "anime-5k"], [{}, {"dim": 128}])],
     "hgn": [
         (
             _NO_ITEM,

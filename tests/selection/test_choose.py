@@ -349,6 +349,7 @@ def test_a_network_is_tried_with_the_table_and_keeps_it_where_it_helps(
     table = ["item_id,kind", *(f"{item},kind{item % 8}" for item in range(320))]
     (tmp_path / "items.csv").write_text("\n".join(table) + "\n")
     monkeypatch.setattr(candidates, "SMALL_LOG_MAX_STEPS", 100)
+    monkeypatch.setattr(candidates, "CONTENT_INITS", ())  # they know the kinds too
     how: dict[str, Any] = {"models": ("toppop", "sasrec"), "items": tmp_path / "items.csv"}
     chosen = leporid.choose(log_of(rows), 6000, progress=False, clock=Clock(), **how)
     found = {row["settings"]: row["NDCG@10"] for row in chosen.table if row["model"] == "sasrec"}

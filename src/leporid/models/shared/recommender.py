@@ -104,8 +104,8 @@ class Recommender(abc.ABC):
         if recipe == "general" and train is not None:
             for kind in kinds_of(train):
                 settings |= cls.general_by_kind.get(kind, {})
-            if "dim" in settings:  # small graphs have no more eigenvectors
-                settings["dim"] = max(64, min(settings["dim"], train.n_users, train.n_items))
+            if settings.get("dim", 0) > min(train.n_users, train.n_items):
+                del settings["dim"]  # small graphs have no more eigenvectors
         return settings
 
     @abc.abstractmethod
