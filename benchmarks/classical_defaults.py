@@ -134,7 +134,8 @@ def sampled_split(data: Path, name: str) -> Any:
     import leporid
 
     file, core, protocol = LOGS[name]
-    log = leporid.load(data / f"{file}.parquet").core(core)
+    source = data / f"{file}.parquet"
+    log = leporid.load(source if source.is_file() else file).core(core)
     cut = leporid.random_split if protocol == "random" else leporid.temporal_split
     split = cut(log)
     users = np.unique(split.valid.user)

@@ -1,9 +1,9 @@
-"""DLR2 with and without its linear part, beside the best linear model: NDCG@10 on test.
+"""DLR2 with and without its linear part where a log has no order: NDCG@10 on test.
 
-`python -m benchmarks.linear_part --data FOLDER --out FILE [--logs "a;b"]` trains DLR2
-once on each log, tests it, takes its linear part away and tests it again. The gain is chosen on
-validation inside the training. The linear model is the best on validation of twenty SLIMs and
-EASEs, those of `classical_defaults`.
+`python -m benchmarks.linear_part --data FOLDER --out FILE [--logs "a;b"]` trains DLR2 as it comes
+on logs whose order is hidden, tests it, takes its linear part away and tests it again. Its gain is
+chosen on validation inside the training. The classical model beside it is the best on validation of
+all settings of `classical_defaults`. `--collect FILE..` writes benchmarks/records/linear_part.json.
 """
 
 from __future__ import annotations
@@ -16,63 +16,88 @@ from pathlib import Path
 from typing import Any
 
 import leporid
-from benchmarks.classical_defaults import LOGS, POOL
-from leporid.machine import versions
+from benchmarks.classical_defaults import POOL
+from benchmarks.harness import write_record
+from leporid.models.shared.profiles import quality, some_users
 
-HIDDEN = {"ml-100k, no order": ("ml-100k", 1, "random")}
-"""A log whose order is hidden, beside those of `LOGS`."""
+HIDDEN = {
+    f"{log}, no order": (log, core)
+    for log, core in (
+        ("lastfm", 1), ("ml-100k", 1), ("movietweetings-100k", 10), ("toys", 1), ("beauty", 1),
+        ("ml-1m-r3", 20),
+    )
+}  # fmt: skip
+"""File and k-core of logs whose order is hidden; those that have none are in `results/`."""
+_USERS = 3000
+"""Validation users who choose the classical model, at most."""
 
 
-def one(data: Path, name: str, device: str, seed: int) -> dict[str, Any]:
-    """The record of one log."""
-    file, core, protocol = (LOGS | HIDDEN)[name]
+def hidden_order(data: Path, name: str) -> Any:
+    """The random split of a log."""
+    file, core = HIDDEN[name]
     source = data / f"{file}.parquet"
-    log = leporid.load(source if source.is_file() else file).core(core)
-    cut = leporid.random_split if protocol == "random" else leporid.temporal_split
-    split = cut(log)
+    log = leporid.load(source if source.is_file() else file, progress=False)
+    return leporid.random_split(log.core(core))
 
-    def tested(some: Any, part: Any = "test") -> float:
-        return round(leporid.evaluate(some, split, part=part).mean()["NDCG@10"], 5)
 
-    linear: Any = max(
-        (
-            leporid.train(model, split, progress=False, **settings)
-            for model in ("slim", "ease")
-            for settings in POOL[model]
-        ),
-        key=lambda fitted: tested(fitted, "valid"),
-    )
-    began = time.perf_counter()
-    model: Any = leporid.train(
-        "dlr2", split, init="leporid", seed=seed, device=device, progress=False
-    )
-    seconds = time.perf_counter() - began
+def best_classical(split: Any) -> Any:
+    """The classical model with the highest NDCG@10 on validation."""
+    users, part = some_users(split, _USERS)
+    known, best = split.train.sequences(), (-1.0, None)
+    for model, settings in ((key, each) for key, pool in POOL.items() for each in pool):
+        fitted = leporid.train(model, split, progress=False, **settings)
+        value = float(quality(fitted.score(users, known), users, part).mean())
+        best = max(best, (value, fitted), key=lambda found: found[0])
+    return best[1]
 
-    both, gain = tested(model), model.config.linear_gain
-    model.linear = None
-    return {
-        "log": name, "seed": seed, "gain": gain, "with": both, "network alone": tested(model),
-        "linear": tested(linear), "linear model": linear.name, "settings": linear.asked.to_dict(),
-        "seconds": round(seconds, 1),
-        "device": str(model.device), "versions": versions(),
-    }  # fmt: skip
+
+def rows(data: Path, name: str, seeds: list[int], device: str) -> list[dict[str, Any]]:
+    """A row per seed."""
+    split, found = hidden_order(data, name), []
+
+    def tested(fitted: Any) -> float:
+        return round(leporid.evaluate(fitted, split, at=(10,)).mean()["NDCG@10"], 5)
+
+    classical = best_classical(split)
+    for seed in seeds:
+        began = time.perf_counter()
+        how = {"seed": seed, "device": device, "progress": False}
+        model: Any = leporid.train("dlr2", split, init="leporid", **how)
+        seconds = round(time.perf_counter() - began, 1)
+        row = {"log": name, "seed": seed, "gain": model.config.linear_gain, "with": tested(model)}
+        model.linear = None
+        row |= {"network alone": tested(model), "classical": tested(classical)}
+        row |= {"classical model": classical.name, "settings": classical.asked.to_dict()}
+        found.append(row | {"seconds": seconds, "device": str(model.device)})
+    return found
+
+
+def collect(files: list[Path]) -> None:
+    """The record, of the lines of FILES."""
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    lines.sort(key=lambda row: (list(HIDDEN).index(row["log"]), row["seed"]))
+    write_record("linear_part", lines, {"init": "leporid", "recipe": "general"})
 
 
 def main() -> None:
-    """One line of JSON for each log."""
+    """One line of JSON for each log and seed."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--logs", default=";".join(LOGS))
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--logs", default=";".join(HIDDEN))
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--collect", type=Path, nargs="+")
     arguments = parser.parse_args()
+    if arguments.collect:
+        collect(arguments.collect)
+        return
     for name in arguments.logs.split(";"):
-        row = one(arguments.data, name, arguments.device, arguments.seed)
-        print(json.dumps(row), flush=True)
-        with arguments.out.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        for row in rows(arguments.data, name, arguments.seeds, arguments.device):
+            print(json.dumps(row), flush=True)
+            with arguments.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -178,8 +178,9 @@ def curve(
     users, histories = np.unique(split.part(part).goals.user), split.known(part).sequences()
     if most and len(users) > most:
         users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
-        some = split.valid.select(np.isin(split.valid.user, users))
-        split = dataclasses.replace(split, valid=some)
+        own = split.part(part)
+        some = {part: own.select(np.isin(own.user, users))}
+        split = dataclasses.replace(split, **some)
     network, add, values = fitted.score(users, histories), linear.scores(histories.take(users)), {}
     for gain in GAINS:
         both = network + np.float32(gain) * add

@@ -47,8 +47,9 @@ def ratio_text(rows: Sequence[Ratio]) -> str:
     names = "; ".join(f"{listed(models)} on {log}" for log, models in low.items())
     text = (
         f"**{_reached(known, 'ratio')} of {len(known)} pairs reach {_percent(ASKED)}%**, the "
-        f"median is {_percent(median(row.ratio for row in known))}%. Below it: {names or 'none'}. "
+        f"median is {_percent(median(row.ratio for row in known))}%. "
     )
+    text += f"Below {_percent(ASKED)}%: {names}. " if names else ""
     if len(enough) == len(rows):
         text += f"Each pair has {ENOUGH} settings x windows or more."
     else:

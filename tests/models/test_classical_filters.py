@@ -104,6 +104,18 @@ def test_turbocf_is_its_dense_formula(order: Filter, tmp_path: Path) -> None:
     np.testing.assert_allclose(new, model.score(ALL)[4], rtol=1e-5)
 
 
+@pytest.mark.parametrize(("per_user", "alpha"), [(24, 0.55), (25, 0.5)])
+def test_users_count_for_less_where_histories_are_short(per_user: int, alpha: float) -> None:
+    rows = {"user": np.repeat(np.arange(3), per_user), "item": np.tile(np.arange(per_user), 3)}
+    log = leporid.load(rows, progress=False)
+    nothing = log.select(np.empty(0, np.int64))
+    split = leporid.Split(log, nothing, nothing, protocol="none")
+    found, asked = TurboCF().fit(split), TurboCF(alpha=alpha).fit(split)
+    assert found.config.alpha == alpha
+    users = np.arange(3, dtype=np.int32)
+    np.testing.assert_array_equal(found.score(users), asked.score(users))
+
+
 def test_the_graph_has_no_frequency_above_one() -> None:
     """Symmetrically normalised, P has eigenvalues in [0, 1]: 1 is the lowest frequency."""
     rows = canonical(sparse.csr_array(random_rows(0)))

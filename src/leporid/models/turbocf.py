@@ -22,6 +22,7 @@ from leporid.data import Split
 from leporid.errors import DataError
 from leporid.graph import canonical
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig, normalised
+from leporid.models.shared.recommender import kinds_of
 from leporid.models.shared.saved import FittedArray
 from leporid.progress import ProgressLike
 
@@ -35,8 +36,9 @@ class TurboCFConfig(ProfileConfig):
 
     max_items: int = setting(25_000, at_least=1)
     """A matrix of as many rows is the largest: 8 n_items^2 bytes are 5 GB at this limit."""
-    alpha: float = setting(0.5, at_least=0, at_most=1)
-    """How much the activity of users is held back; the popularity of items is by 1 - alpha."""
+    alpha: float | Literal["auto"] = setting("auto", at_least=0, at_most=1)
+    """How much the activity of users is held back; the popularity of items is by 1 - alpha. `auto`:
+    .55 where users have fewer than 25 training interactions on average, else .5."""
     power: float = setting(0.6, above=0)
     """s: every entry of the graph is raised to it; below 1 weak edges count for more."""
     filter: Literal["linear", "second_order", "third_order"] = "linear"
@@ -62,6 +64,10 @@ class TurboCF(ItemWeights):
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         config, coefficients = self.config, FILTERS[self.config.filter]
+        alpha = config.alpha
+        if alpha == "auto":
+            alpha = 0.55 if "short histories" in kinds_of(split.train) else 0.5
+            self.config = config.replace(alpha=alpha)
         progress.start("turbocf", 1)
         rows = self._remember(split.train)
         pairs = split.n_items**2
@@ -73,7 +79,7 @@ class TurboCF(ItemWeights):
                 f"{8 * pairs / 2**30:.0f} GiB for {split.n_items} items: raise max_items (now "
                 f"{config.max_items}), filter rare items, or use slim or itemknn"
             )
-        graph = item_graph(rows, config.alpha, config.power)
+        graph = item_graph(rows, alpha, config.power)
         self.weights = graph if len(coefficients) == 1 else polynomial(graph, coefficients)
         progress.advance(1)
 
