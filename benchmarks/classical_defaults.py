@@ -122,7 +122,8 @@ POOL: dict[str, list[dict[str, Any]]] = {
         ("linear", 0.5, 0.6), ("linear", 0.8, 0.6), ("linear", 0.8, 1.5),
         ("third_order", 0.5, 1.5), ("third_order", 0.5, 0.6), ("linear", 0.6, 0.6),
         ("linear", 0.6, 0.5), ("linear", 0.5, 0.5), ("linear", 0.5, 0.8), ("linear", 0.7, 0.6),
-        ("linear", 0.55, 0.6), ("linear", 0.55, 0.5), ("linear", 0.55, 0.7), ("linear", "auto", 0.6),
+        ("linear", 0.55, 0.6), ("linear", 0.55, 0.5), ("linear", 0.55, 0.7),
+        ("linear", "auto", 0.6),
     ),
 }  # fmt: skip
 """Ten settings of each model or more, the same on all logs; what is "auto" or not set (factors and

@@ -78,11 +78,12 @@ def rows(data: Path, name: str, seed: int) -> list[dict[str, Any]]:
 
 
 def collect(files: list[Path]) -> None:
-    """Add the lines of FILES to the record; of the same log and model the last one stays."""
+    """Add the lines of FILES to the record; compare models that the same users were asked of."""
     path = RECORDS / f"{NAME}.json"
     old = read_json(path)["rows"] if path.is_file() else []
     new = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    kept = {(row["log"], row["model"], row["seed"]): row for row in [*old, *new]}
+    names = ("log", "users", "model", "seed")
+    kept = {tuple(str(row[name]) for name in names): row for row in [*old, *new]}
     settings = {"init": "leporid", "recipe": "general", "network": "dlr2"}
     write_record(NAME, [kept[key] for key in sorted(kept)], settings)
 

@@ -63,6 +63,8 @@ QUESTIONS = {
     "trace_train": "How many files does `leporid train` go through?",
     "waits": "Which waits are left?",
     "trainings": "How long is a whole training as it comes?",
+    "linear_part": "What does the linear part do where the order is hidden?",
+    "linear_models": "Which linear model should a network have beside it?",
     "two_versions": "What has the redesign of 0.8.0 done to the speed?",
     "walk_normalize": "When should the targets of a random walk sum to 1?",
     "scale": "How does LEPORID grow with the number of users?",
@@ -146,6 +148,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/models.md": {
             "scales": lambda: tables.scale_table(record("scales")),
             "linear-part": lambda: tables.linear_part_table(logs),
+            "hidden-order": lambda: ratio_tables.hidden_order_table(record("linear_part")),
             "new-users": lambda: tables.new_users_table(
                 read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")
             ),

@@ -1,10 +1,10 @@
-"""The table and the sentences about defaults of classical models, from their trials."""
+"""Tables of what comes as it is beside the best classical setting tried, from their records."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from docs.tables import listed, table
@@ -25,6 +25,21 @@ def ratio_table(rows: Sequence[Ratio]) -> str:
     logs, models = (list(dict.fromkeys(getattr(r, of) for r in rows)) for of in ("log", "model"))
     cells = {(row.model, row.log): _cell(row) for row in rows}
     return table(["model", *logs], [[m, *(cells[m, log] for log in logs)] for m in models])
+
+
+def hidden_order_table(record: Mapping[str, Any]) -> str:
+    """DLR2 where the order of a log is hidden, beside the best classical model: means of seeds."""
+    rows = []
+    for log in dict.fromkeys(row["log"] for row in record["rows"]):
+        own = [row for row in record["rows"] if row["log"] == log]
+        best, gains = own[0]["classical"], sorted({int(row["gain"]) for row in own})
+        alone, whole = (mean(row[key] for row in own) for key in ("network alone", "with"))
+        cells = [f"{alone:.4f}", f"{whole:.4f}", f"{best:.4f} {own[0]['classical model']}"]
+        cells.append(f"{100 * whole / best:.0f}%")
+        cells.append(" to ".join(map(str, dict.fromkeys((gains[0], gains[-1])))))
+        rows.append([log.removesuffix(", no order"), *cells])
+    names = ["DLR2 alone", "as it comes", "best classical model", "of the best", "gain"]
+    return table(["log", *names], rows)
 
 
 def _cell(row: Ratio) -> str:
