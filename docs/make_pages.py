@@ -146,7 +146,6 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/own-model.md": {"two-tower": lambda: tables.two_tower_table(record("two_tower"))},
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
         "docs/models.md": {
-            "scales": lambda: tables.scale_table(record("scales")),
             "linear-part": lambda: tables.linear_part_table(logs),
             "hidden-order": lambda: ratio_tables.hidden_order_table(record("linear_part")),
             "new-users": lambda: tables.new_users_table(

@@ -173,20 +173,6 @@ def growth_table(record: dict[str, Any]) -> str:
     return table(["users", "method", "seconds", "peak MB"], rows, words=2)
 
 
-def scale_table(record: dict[str, Any]) -> str:
-    """Each model's default scale beside what every scale reached; the best is bold."""
-    scales = [key for key in record["rows"][0] if key not in ("model", "default", "steps")]
-    lines = [
-        "| model | default | " + " | ".join(scales) + " |",
-        "|---|---:|" + "---:|" * len(scales),
-    ]
-    for row in record["rows"]:
-        best = max(row[scale] for scale in scales)
-        cells = [f"**{row[s]:.4f}**" if row[s] == best else f"{row[s]:.4f}" for s in scales]
-        lines.append(f"| {row['model']} | {row['default']:g} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def gain_table(records: list[RunRecord], root: Path) -> str:
     """Random against LEPORID vectors on test, one line per model and recipe."""
     lines = [

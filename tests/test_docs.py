@@ -230,10 +230,11 @@ def test_the_benchmark_page_is_made_of_the_records() -> None:
 
 
 def test_the_tables_of_the_models_are_made_of_the_records(tmp_path: Path) -> None:
-    made = script("make_pages.py") | script("tables.py")
-    rows = [{"model": "bpr", "default": 0.1, "0.1": 0.25, "1.0": 0.125, "steps": 7}]
-    table = made["scale_table"]({"rows": rows})
-    assert "| bpr | 0.1 | **0.2500** | 0.1250 |" in table
+    made = script("make_pages.py") | script("ratio_tables.py")
+    of = {"log": "toy, no order", "classical": 0.25, "classical model": "slim"}
+    seeds = ({"network alone": 0.1, "with": 0.28, "gain": 8}, {"network alone": 0.2, "with": 0.3})
+    table = made["hidden_order_table"]({"rows": [of | {"gain": 2} | seed for seed in seeds]})
+    assert "| toy | 0.1500 | 0.2900 | 0.2500 slim | 116% | 2 to 8 |" in table
     text = made["fill"]("a <!-- x:begin -->old<!-- x:end --> b", "x", table)
     assert table in text
     assert "old" not in text

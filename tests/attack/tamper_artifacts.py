@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import resource
 import shutil
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from leporid import initializers
 from leporid.artifacts import read_arrays, read_json, write_arrays, write_manifest
 from leporid.errors import DataError, LeporidError
 from leporid.experiments import Meter, read_run, record_run, write_run
+from leporid.experiments.record import peak_memory_mb
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender, find_model
 from leporid.spectral import Leporid
@@ -288,7 +288,7 @@ def main() -> int:
                     counts[verdict].append(f"case {case}: {what}")
                 else:
                     counts[verdict] += 1
-    results["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    results["peak MB"] = round(peak_memory_mb())  # a child's ru_maxrss starts at its parent's
     print(json.dumps(results, indent=1, ensure_ascii=False))
     return 0
 
