@@ -312,7 +312,10 @@ def best_classical(log: Log) -> Row | None:
 
 
 def best_of_families(logs: Sequence[Log]) -> list[dict[str, Any]]:
-    """For each log its sizes and the row of each family that is `best` on validation, or None."""
+    """For each log its sizes and the row of each family that is best on validation, or None.
+
+    † marks rows that were asked with the training part alone.
+    """
     rows = []
     for log in logs:
         best: dict[str, dict[str, Any] | None] = {}
@@ -322,7 +325,8 @@ def best_of_families(logs: Sequence[Log]) -> list[dict[str, Any]]:
             best[family] = None
             if found:
                 row = found[int(np.argmax(on_valid))]
-                best[family] = {"row": row.name, METRIC: row.mean(METRIC), ALSO: row.mean(ALSO)}
+                name = f"{row.name} †" if row.history == "train only" else row.name
+                best[family] = {"row": name, METRIC: row.mean(METRIC), ALSO: row.mean(ALSO)}
         sizes = {key: log.train.get(key) for key in ("users", "items", "density")}
         rows.append({"log": log.name, **sizes, "best": best})
     return rows

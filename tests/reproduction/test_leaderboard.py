@@ -215,10 +215,10 @@ def test_the_short_form_chooses_on_validation(tmp_path: Path, grid: Path) -> Non
     write(tmp_path, 0.48, valid=0.99, model="itemknn", **about)
     logs = read_leaderboard(grid, tmp_path)
     thin, thick = best_of_families(logs)
-    assert thin["best"]["neighbours, linear"]["row"] == "itemknn"
+    assert thin["best"]["neighbours, linear"]["row"] == "itemknn †"
     assert set(thick["best"].values()) == {None}
     table = short_table(logs)
-    assert "| thin | 400 x 50, 5% | 0.1000 / 0.2000 toppop | 0.2400 / 0.4800 itemknn |" in table
+    assert "| thin | 400 x 50, 5% | 0.1000 / 0.2000 toppop † | 0.2400 / 0.4800 itemknn † |" in table
     assert "**0.3000 / 0.6000** dlr2 from " in table
     assert "| thick | - | not run yet |" in table
 
