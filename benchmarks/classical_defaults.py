@@ -130,15 +130,18 @@ POOL: dict[str, list[dict[str, Any]]] = {
 weight of iALS) follows from the log."""
 
 
-def sampled_split(data: Path, name: str) -> Any:
-    """The split of a log with at most `_USERS` users in its validation part."""
+def split_of(data: Path, file: str, core: int, protocol: str) -> Any:
+    """The random or temporal split of a file in DATA, or of a data set of that name."""
     import leporid
 
-    file, core, protocol = LOGS[name]
     source = data / f"{file}.parquet"
     log = leporid.load(source if source.is_file() else file).core(core)
-    cut = leporid.random_split if protocol == "random" else leporid.temporal_split
-    split = cut(log)
+    return leporid.random_split(log) if protocol == "random" else leporid.temporal_split(log)
+
+
+def sampled_split(data: Path, name: str) -> Any:
+    """The split of a log with at most `_USERS` users in its validation part."""
+    split = split_of(data, *LOGS[name])
     users = np.unique(split.valid.user)
     if len(users) > _USERS:
         users = np.random.default_rng(0).choice(users, _USERS, replace=False)

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import leporid
-from benchmarks.classical_defaults import LOGS
+from benchmarks.classical_defaults import LOGS, split_of
 from benchmarks.harness import RECORDS, write_record
-from benchmarks.linear_part import HIDDEN, hidden_order
+from benchmarks.linear_part import HIDDEN
 from benchmarks.sequence_settings import curve, means
 from leporid.artifacts import read_json
 from leporid.data import inner_validation_split
@@ -50,15 +50,7 @@ class _Scaled:
 
 def rows(data: Path, name: str, seed: int) -> list[dict[str, Any]]:
     """A row per candidate."""
-    if name in HIDDEN:
-        split = hidden_order(data, name)
-    else:
-        file, core, protocol = LOGS[name]
-        source = data / f"{file}.parquet"
-        log = leporid.load(source if source.is_file() else file, progress=False).core(core)
-        cut = leporid.random_split if protocol == "random" else leporid.temporal_split
-        split = cut(log)
-    split = inner_validation_split(split)
+    split = inner_validation_split(split_of(data, *(LOGS | HIDDEN)[name]))
     how: dict[str, Any] = {"seed": seed, "device": "cpu", "progress": False, "linear_gain": 0.0}
     network: Any = leporid.train("dlr2", split, init="leporid", recipe="general", **how)
     users, _ = some_users(split)
@@ -85,7 +77,11 @@ def collect(files: list[Path]) -> None:
     names = ("log", "users", "model", "seed")
     kept = {tuple(str(row[name]) for name in names): row for row in [*old, *new]}
     settings = {"init": "leporid", "recipe": "general", "network": "dlr2"}
-    write_record(NAME, [kept[key] for key in sorted(kept)], settings)
+    notes = [
+        "`users`: those asked for each gain, at most. Models are compared where it is the same.",
+        "The rows of all users are of an earlier pass, with other candidates beside the two SLIMs.",
+    ]
+    write_record(NAME, [kept[key] for key in sorted(kept)], settings, notes)
 
 
 def main() -> None:

@@ -16,28 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import leporid
-from benchmarks.classical_defaults import POOL
+from benchmarks.classical_defaults import POOL, split_of
 from benchmarks.harness import write_record
 from leporid.models.shared.profiles import quality, some_users
 
 HIDDEN = {
-    f"{log}, no order": (log, core)
+    f"{log}, no order": (log, core, "random")
     for log, core in (
         ("lastfm", 1), ("ml-100k", 1), ("movietweetings-100k", 10), ("toys", 1), ("beauty", 1),
         ("ml-1m-r3", 20),
     )
 }  # fmt: skip
-"""File and k-core of logs whose order is hidden; those that have none are in `results/`."""
+"""File, k-core and split of logs whose order is hidden; those that have none are in `results/`."""
 _USERS = 3000
 """Validation users who choose the classical model, at most."""
-
-
-def hidden_order(data: Path, name: str) -> Any:
-    """The random split of a log."""
-    file, core = HIDDEN[name]
-    source = data / f"{file}.parquet"
-    log = leporid.load(source if source.is_file() else file, progress=False)
-    return leporid.random_split(log.core(core))
 
 
 def best_classical(split: Any) -> Any:
@@ -53,7 +45,7 @@ def best_classical(split: Any) -> Any:
 
 def rows(data: Path, name: str, seeds: list[int], device: str) -> list[dict[str, Any]]:
     """A row per seed."""
-    split, found = hidden_order(data, name), []
+    split, found = split_of(data, *HIDDEN[name]), []
 
     def tested(fitted: Any) -> float:
         return round(leporid.evaluate(fitted, split, at=(10,)).mean()["NDCG@10"], 5)
@@ -76,7 +68,8 @@ def collect(files: list[Path]) -> None:
     """The record, of the lines of FILES."""
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     lines.sort(key=lambda row: (list(HIDDEN).index(row["log"]), row["seed"]))
-    write_record("linear_part", lines, {"init": "leporid", "recipe": "general"})
+    notes = ["One thread, beside other work: the seconds are too long."]
+    write_record("linear_part", lines, {"init": "leporid", "recipe": "general"}, notes)
 
 
 def main() -> None:

@@ -314,7 +314,7 @@ def best_classical(log: Log) -> Row | None:
 def best_of_families(logs: Sequence[Log]) -> list[dict[str, Any]]:
     """For each log its sizes and the row of each family that is best on validation, or None.
 
-    † marks rows that were asked with the training part alone.
+    † marks rows that were given the training part alone when they were tested.
     """
     rows = []
     for log in logs:
