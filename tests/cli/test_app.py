@@ -13,7 +13,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from leporid.cli.app import COMMANDS, MOVED, app
+from leporid.cli.app import COMMANDS, app
 
 runner = CliRunner()
 ISSUE = "data embed train evaluate recommend tune run compare inspect export doctor"
@@ -44,10 +44,10 @@ def commands() -> dict[str, Any]:
 def test_every_command_is_there() -> None:
     root: Any = typer.main.get_command(app)
     assert set(ISSUE.split()) <= set(root.commands)
-    assert set(root.commands) == {*COMMANDS, *MOVED}
+    assert set(root.commands) == COMMANDS.keys()
 
 
-@pytest.mark.parametrize("name", sorted(commands().keys() - set(MOVED)))
+@pytest.mark.parametrize("name", sorted(commands()))
 def test_every_command_speaks_json_and_explains_its_options(name: str) -> None:
     command = commands()[name]
     assert command.help
