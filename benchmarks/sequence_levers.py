@@ -48,7 +48,6 @@ _UNKNOWN = _EDGES + 1
 
 @dataclass(frozen=True, kw_only=True)
 class SASRecLeversConfig(SASRecConfig):
-    removed = {k: v for k, v in SASRecConfig.removed.items() if k != "label_smoothing"}  # noqa: RUF012
     mixing: float = setting(0.0, at_least=0, at_most=1)
     """a, the share of the filtered sequence in each layer; 0 is off, BSARec has 0.7."""
     low_pass: int = setting(10, at_least=1)

@@ -16,6 +16,7 @@ initialisation-study.toml  The cells of the study of initialisations, in their o
 initialisation_study  The study: what an initialisation is worth (docs/initialisation-study.md)
 leaderboard        Every model on every log of an experiment: ranks, gains, docs/leaderboard.md
 leave_last_out     The last item held out: what each change of a sequence model does
+old_records        Packed records of earlier versions, read in their present form
 outputs            From records to files: every table and figure, and the report around them
 paper_values.json  The numbers the paper prints
 ranks              Mean ranks over logs, and by how much they must differ

@@ -23,6 +23,7 @@ from leporid.artifacts import atomic_path
 from leporid.errors import DataError
 from leporid.evaluation import HIT_COLUMNS, MetricTable
 from leporid.experiments import Results, RunRecord, safe_name
+from reproduction.old_records import read_record
 
 _USERS = ".users.parquet"
 
@@ -123,7 +124,9 @@ class PackedResults(Results):
         return _read_records(*_stamp(self.path(key.partition("/")[0], ".jsonl")))
 
     def _packed_outcomes(self, key: str) -> Mapping[str, MetricTable]:
-        return _read_outcomes(*_stamp(self.path(key.partition("/")[0], _USERS)))
+        dataset = key.partition("/")[0]
+        records = _stamp(self.path(dataset, ".jsonl"))
+        return _read_outcomes(*_stamp(self.path(dataset, _USERS)), *records)
 
 
 def _stamp(path: Path) -> tuple[Path, tuple[int, int] | None]:
@@ -136,16 +139,28 @@ def _stamp(path: Path) -> tuple[Path, tuple[int, int] | None]:
 
 
 @lru_cache(maxsize=8)
-def _read_records(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, RunRecord]:
+def _read_filed(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, RunRecord]:
+    """The packed records of a data set by the keys that its two files have for them."""
     lines = path.read_text(encoding="utf-8").splitlines() if stamp else []
-    records = [RunRecord.from_dict(json.loads(line)) for line in lines]
-    return {record.key: record for record in records}
+    return dict(read_record(json.loads(line)) for line in lines)
 
 
 @lru_cache(maxsize=8)
-def _read_outcomes(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, MetricTable]:
+def _read_records(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, RunRecord]:
+    return {record.key: record for record in _read_filed(path, stamp).values()}
+
+
+@lru_cache(maxsize=8)
+def _read_outcomes(
+    path: Path,
+    stamp: tuple[int, int] | None,
+    records: Path,
+    records_stamp: tuple[int, int] | None,
+) -> Mapping[str, MetricTable]:
     if stamp is None:
         return {}
+    filed = _read_filed(records, records_stamp)
     table = pq.read_table(path)
     arrays = ([row.values.to_numpy() for row in table[name]] for name in HIT_COLUMNS)
-    return dict(zip(table["run"].to_pylist(), map(MetricTable.from_hits, *arrays), strict=True))
+    keys = (filed[key].key if key in filed else key for key in table["run"].to_pylist())
+    return dict(zip(keys, map(MetricTable.from_hits, *arrays), strict=True))

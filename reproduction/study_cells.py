@@ -156,6 +156,7 @@ def run_cell(cell: StudyCell, device: str) -> dict[str, Any]:
         "variant": cell.variant,
         "protocol": split.protocol,
         "data_digest": split.digest,
+        "seen": "train and validation" if fitted.reads_history else "train only",
         "curve": curve,
         "training": fitted.training_summary(),
         "quartiles": {name: test.mean(name) for name in QUARTILES if test.has_users(name)},

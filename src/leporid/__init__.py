@@ -11,8 +11,4 @@ follows one interaction through them.
 
 import lazy_loader
 
-from leporid._deprecated import deprecated_names, deprecated_packages
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-deprecated_names(__name__, {"rehearsal": "leporid.inner_validation_split"})
-deprecated_packages()

@@ -20,7 +20,7 @@ import typing
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from leporid.errors import (
     ConfigError,
@@ -28,7 +28,6 @@ from leporid.errors import (
     MissingExtraError,
     UnknownNameError,
     closest,
-    warn,
 )
 
 T = TypeVar("T")
@@ -70,13 +69,6 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 class Config:
     """Base class of all settings. Subclasses are frozen keyword-only dataclasses."""
 
-    renamed: ClassVar[Mapping[str, str]] = {}
-    """Old names of settings, as saved models and TOML files may still have them."""
-    removed: ClassVar[Mapping[str, Any]] = {}
-    """Settings that are gone, and what each now always is."""
-    removed_choices: ClassVar[tuple[tuple[str, Any], ...]] = ()
-    """Values that settings can no longer have."""
-
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
         for field in dataclasses.fields(self):
@@ -95,33 +87,13 @@ class Config:
         """Build from a mapping; an unknown key is an error that names the closest one."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"{cls.__name__} takes settings by name, not {values!r}")
-        values = {
-            cls.renamed.get(key, key): value
-            for key, value in values.items()
-            if key not in cls.removed or value != cls.removed[key]
-        }
         known = {field.name for field in dataclasses.fields(cls)}
-        for key, value in values.items():
-            if key in cls.removed or (key, value) in cls.removed_choices:
-                raise ConfigError(f"{key}={value!r} is no longer supported: leave it out")
+        for key in values:
             if key not in known:
                 guess = closest(str(key), known)
                 hint = f"did you mean {guess!r}?" if guess else f"known: {', '.join(sorted(known))}"
                 raise ConfigError(f"{cls.__name__} has no setting {key!r}: {hint}")
         return cls(**dict(values))
-
-    @classmethod
-    def from_saved(cls, values: Mapping[str, Any]) -> Self:
-        """As `from_dict`, of what an earlier version saved: what is gone is named in a warning."""
-        gone = {
-            key: value
-            for key, value in values.items()
-            if value != cls.removed.get(key, value) or (key, value) in cls.removed_choices
-        }
-        if gone:
-            words = ", ".join(f"{key}={value!r}" for key, value in gone.items())
-            warn(f"{words}: no longer supported, a new fit would use the default", 3)
-        return cls.from_dict({key: value for key, value in values.items() if key not in gone})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values; `from_dict` is its inverse."""

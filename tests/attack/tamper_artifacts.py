@@ -220,7 +220,7 @@ def resealed(path: Path) -> None:
 
 
 def before(path: Path) -> None:
-    """The artifact as version 0.2 would have written it: no manifests, no seals."""
+    """The artifact in the format before this one: no manifests, no seals."""
     for file in path.rglob("manifest.json"):
         file.unlink()
     for name, key in (("model.json", 2), ("split.json", "leporid-split-1"), ("spectral.json", 1)):
@@ -250,7 +250,7 @@ def attack(kind: str, of: Kind, said: dict[str, Any], seed: int, folder: Path) -
     change = (bytes_changed, json_changed, arrays_changed)[rng.integers(3)]
     if change is arrays_changed and not old:
         knows = True
-    what = f"{kind}/{variant}{' (0.2)' if old else ''}{' resealed' if knows else ''}: "
+    what = f"{kind}/{variant}{' (old format)' if old else ''}{' resealed' if knows else ''}: "
     try:
         what += change(path, other, rng)
         if knows and not old:

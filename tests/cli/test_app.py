@@ -13,8 +13,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from leporid._deprecated import OLD_OPTIONS
-from leporid.cli.app import COMMANDS, MOVED, app
+from leporid.cli.app import COMMANDS, app
 
 runner = CliRunner()
 ISSUE = "data embed train evaluate recommend tune run compare inspect export doctor"
@@ -45,10 +44,10 @@ def commands() -> dict[str, Any]:
 def test_every_command_is_there() -> None:
     root: Any = typer.main.get_command(app)
     assert set(ISSUE.split()) <= set(root.commands)
-    assert set(root.commands) == {*COMMANDS, *MOVED}
+    assert set(root.commands) == COMMANDS.keys()
 
 
-@pytest.mark.parametrize("name", sorted(commands().keys() - set(MOVED)))
+@pytest.mark.parametrize("name", sorted(commands()))
 def test_every_command_speaks_json_and_explains_its_options(name: str) -> None:
     command = commands()[name]
     assert command.help
@@ -76,28 +75,6 @@ def test_typos_are_answered_with_the_closest_name(typed: list[str], meant: str) 
     result = runner.invoke(app, typed)
     assert result.exit_code == 2
     assert re.search(rf"[Dd]id you mean '{meant}'|Possible options:.*{meant}", result.output)
-
-
-def test_old_names_of_commands_and_options_work_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    old = runner.invoke(app, ["grow", "--help"])
-    new = runner.invoke(app, ["extend", "--help"])
-    assert old.stdout == new.stdout
-    assert old.stderr == "warning: grow is now extend: the old name goes in the next version\n"
-    assert new.stderr == ""
-    for option in ("--old-init=nope", "--init=nope"):
-        monkeypatch.setitem(OLD_OPTIONS, ("train", "--old-init"), "--init")
-        done = runner.invoke(app, ["train", "x", "-o", "y", option])
-        assert "nope" in str(done.exception), done.output
-        assert ("--old-init is now --init" in done.stderr) == ("old" in option)
-
-
-def test_an_option_that_exists_is_not_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(OLD_OPTIONS, ("train", "--init"), "--model")
-    done = runner.invoke(app, ["train", "x", "-o", "y", "--init", "nope"])
-    assert done.stderr == ""
-    assert "initialiser 'nope'" in str(done.exception)
 
 
 def test_an_unknown_model_is_one_sentence(tmp_path: Path) -> None:

@@ -60,13 +60,6 @@ def test_the_answer_is_printed_and_its_folder_recommends(
     assert {"why", "table", "tested", "commands", "elapsed"} <= again.keys()
 
 
-def test_the_old_name_of_the_models_works_with_a_warning(log: Path, tmp_path: Path) -> None:
-    arguments = ("choose", log, "--budget", "3s", "-o", tmp_path / "a", "--json")
-    done = call(*arguments, "--only", "toppop,itemknn")
-    assert "warning: --only is now --models" in done.stderr
-    assert {row["model"] for row in json.loads(done.stdout)["table"]} <= {"toppop", "itemknn"}
-
-
 def test_the_same_again_repeats_every_option_of_the_data(log: Path, tmp_path: Path) -> None:
     folder = tmp_path / "chosen"
     options = ("--core", "3", "--duplicates", "all", "--protocol", "leave-last-out")

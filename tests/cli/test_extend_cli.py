@@ -32,8 +32,6 @@ def test_a_run_is_extended_by_a_table(tmp_path: Path) -> None:
     extended = Recommender.load(tmp_path / "b" / "model")
     assert len(extended.items) == 21
     assert isinstance(runner.invoke(app, common).exception, ConfigError)
-    old = ["grow", *common[1:], "--exposure", "0.5", "--items", str(tmp_path / "items.parquet")]
-    assert runner.invoke(app, old).exit_code == 0
     get("toppop")().fit(split).save(tmp_path / "a" / "model")
     refused = runner.invoke(app, [*common, "--items", str(tmp_path / "items.parquet")])
     assert "no embedding tables" in str(refused.exception)

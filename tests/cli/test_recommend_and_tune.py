@@ -99,6 +99,3 @@ def test_inner_validation_is_another_study_and_says_what_it_evaluated_on(log: Pa
         studies.append(json.loads(runner.invoke(app, [*arguments, *more, "--json"]).stdout))
     assert studies[0]["study"] != studies[1]["study"]
     assert studies[1]["best_config"]["l2"] == 3.5
-    old = runner.invoke(app, [*arguments, "--rehearse", "--json"])
-    assert json.loads(old.stdout)["study"] == studies[1]["study"]
-    assert "--rehearse is now --inner-validation" in old.stderr

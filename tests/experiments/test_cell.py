@@ -17,13 +17,10 @@ from leporid.experiments import (
     Meter,
     RunRecord,
     load_split,
-    read_experiment,
     record_run,
     run_cell,
 )
 from leporid.models import train
-from reproduction.store import PackedResults
-from tests.experiments.records import record as old_record
 
 FACTS = {"protocol", "data_digest", "skipped_users", "cold_users", "seen", "confidence_95"}
 
@@ -84,14 +81,6 @@ def test_a_record_says_what_the_model_has_seen(log: Path) -> None:
         assert record.extra["seen"] == record.seen == seen
 
 
-@pytest.mark.parametrize(
-    ("model", "seen"),
-    [("ease", "train only"), ("bpr", "train only"), ("sasrec", "train and validation")],
-)
-def test_a_record_from_before_says_it_too(model: str, seen: str) -> None:
-    assert old_record(model, None, 1, 0.5).seen == seen
-
-
 def test_what_selects_is_ndcg_unless_a_recipe_or_the_grid_says_otherwise(log: Path) -> None:
     pytest.importorskip("torch")
     small: dict[str, Any] = {"steps": 4, "eval_every": 2}
@@ -115,15 +104,3 @@ def test_initial_embeddings_have_the_dimensions_of_the_recipe(log: Path) -> None
         fitted, record, _ = run_cell(cell(log, **about), device="cpu")
         assert record.config["dim"] == dim
         assert [table.weight.shape[1] for table in fitted.tables] == [dim] * len(fitted.tables)
-
-
-def test_requests_that_selected_by_f1_keep_their_keys(log: Path) -> None:
-    before, now = cell(log, metric="F1@10"), cell(log)
-    assert "metric" not in before.request
-    assert before.spec_hash != now.spec_hash
-    board = Path(__file__).parents[2] / "reproduction" / "grids" / "leaderboard.toml"
-    results = PackedResults(board.parents[2] / "results")
-    keys = {c.key for spec in read_experiment(board) for c in spec.cells()}
-    found = [r for r in results.records("ml-100k", ["leaderboard"]) if r.key in keys]
-    assert len(found) > 20
-    assert {r.config["metric"] for r in found} == {"F1@10"}

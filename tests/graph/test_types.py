@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leporid import graph
 from leporid.graph import Graph, KnnGraph, binary_csr, knn_graph
 from leporid.progress import NullProgress
 from tests.graph.matrices import skewed
@@ -48,10 +47,3 @@ def test_a_graph_cannot_be_changed_and_says_what_it_is() -> None:
             setattr(graph, name, 3)
     assert repr(graph).startswith("KnnGraph(n=300, n_edges=")
     assert repr(graph).endswith("side='users', k=15, similarity='jaccard')")
-
-
-def test_old_names_warn() -> None:
-    with pytest.warns(DeprecationWarning, match=r"Members is now leporid\.graph\.BinaryCSR"):
-        assert graph.Members is graph.BinaryCSR
-    with pytest.warns(DeprecationWarning, match=r"members_of is now leporid\.graph\.binary_csr"):
-        assert graph.members_of is binary_csr

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leporid import initializers
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.initializers import InitialEmbeddings, initial_embeddings, standardizes
 from leporid.initializers.svd import SVD
@@ -35,11 +34,6 @@ def test_a_name_is_fitted_with_the_settings_and_read_again(
         np.testing.assert_array_equal(vectors.users.vectors, expected.users.vectors)
         np.testing.assert_array_equal(vectors.items.vectors, expected.items.vectors)
         assert (vectors.user_ids, vectors.item_ids) == (train.users, train.items)
-
-
-def test_the_old_name_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="is now leporid.initializers.initial_embeddings"):
-        assert initializers.start is initial_embeddings
 
 
 def test_without_the_cache_nothing_is_written(cache: Path) -> None:

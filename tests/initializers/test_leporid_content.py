@@ -140,8 +140,6 @@ def test_a_new_item_is_extended_by_its_content_alone(items: str) -> None:
     twin = made.extend(one, table)[0]
     near = fitted[COLD[0]]
     assert twin @ near > 0.9 * np.linalg.norm(twin) * np.linalg.norm(near)
-    with pytest.warns(DeprecationWarning, match="place is now extend"):
-        np.testing.assert_array_equal(made.place(one, table)[0], twin)
 
 
 def test_without_weight_on_content_it_is_leporid(items: str) -> None:

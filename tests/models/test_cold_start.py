@@ -7,7 +7,6 @@ products are the scores, saved models and their tampered copies, and extension u
 from __future__ import annotations
 
 import functools
-import json
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -291,23 +290,6 @@ def test_what_was_tampered_with_is_refused(
     with pytest.raises(DataError, match=says) as refused:
         Recommender.load(path)
     assert "\n" not in str(refused.value)
-
-
-def test_a_model_of_version_0_7_is_read(tmp_path: Path) -> None:
-    """Its cold items are called newcomers, its initial embeddings the start of the fitting."""
-    extended = small().extend(table(small().known))
-    path = extended.save(tmp_path / "old")
-    arrays, _ = read_arrays(path / "weights.safetensors")
-    old = {key.replace("model.cold_items.", "model.newcomers."): a for key, a in arrays.items()}
-    assert old.keys() != arrays.keys()
-    write_arrays(path / "weights.safetensors", old)
-    about = json.loads((path / "model.json").read_text())
-    about["fitting"]["start"] = about["fitting"].pop("init")
-    (path / "model.json").write_text(json.dumps(about))
-    write_manifest(path, "model", "model.json", "weights.safetensors")
-    again = Recommender.load(path)
-    np.testing.assert_array_equal(again.score(OLD), extended.score(OLD))
-    assert again.fitting == extended.fitting
 
 
 # -- extension upon extension -------------------------------------------------------------------

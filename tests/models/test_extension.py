@@ -181,20 +181,3 @@ def test_steps_move_the_new_rows_of_a_network_with_single_numbers() -> None:
     moved = model.extend(table(model.known), news, steps=2)
     for name in ("log_temperature", "discriminative.first.weight"):
         assert torch.equal(model.net.state_dict()[name], moved.net.state_dict()[name])
-
-
-def test_the_old_names_warn_and_answer() -> None:
-    model, words = fitted(steps=2), table(fitted(steps=2).known)
-    everyone = np.arange(N_USERS, dtype=np.int32)
-    with pytest.warns(DeprecationWarning, match="grow is now extend"):
-        old = model.grow(words)
-    np.testing.assert_array_equal(old.score(everyone), model.extend(words).score(everyone))
-    with pytest.warns(DeprecationWarning, match="exposure is now cold_item_share"):
-        old = model.extend(words, exposure=3.0)
-    new = model.extend(words, cold_item_share=3.0)
-    np.testing.assert_array_equal(old.score(everyone), new.score(everyone))
-    with pytest.warns(DeprecationWarning, match="answers_new_people is now supports_new_users"):
-        assert type(model).answers_new_people()
-    with pytest.warns(DeprecationWarning, match="person_vectors is now user_vectors"):
-        vectors = model.person_vectors(model.known.sequences(), everyone)
-    np.testing.assert_array_equal(vectors, model.user_vectors(model.known.sequences(), everyone))

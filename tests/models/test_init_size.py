@@ -59,7 +59,7 @@ def test_a_number_multiplies_the_z_scores() -> None:
     np.testing.assert_array_equal(items, standardize(init.items.vectors, 0.3))
     with pytest.raises(ConfigError, match="init_scale"):
         tables(init, init_scale="automatic")
-    with pytest.raises(ConfigError, match="init_scale=None is no longer supported"):
+    with pytest.raises(ConfigError, match="init_scale must be"):
         tables(init, init_scale=None)
 
 

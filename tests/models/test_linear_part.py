@@ -17,7 +17,7 @@ from leporid.machine import torch_threads
 from leporid.models import Recommender
 from leporid.models.dlr2 import DLR2Config
 from leporid.models.shared import linear_part
-from leporid.models.shared.linear_part import LinearPart, choose_gain
+from leporid.models.shared.linear_part import choose_gain
 from leporid.models.shared.profiles import best_window
 from leporid.models.slim import SLIM
 from tests.models.test_include_seen import groceries
@@ -95,9 +95,6 @@ def test_it_learns_repeats_and_so_does_a_refit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.score(USERS), model.score(USERS))
     assert model.linear.model.config.repeats > 0
     assert loaded.refit(split, device="cpu").linear.model.config.repeats > 0
-    older = model.linear.arrays()
-    older["linear.settings"] = older["linear.settings"][:2]
-    assert LinearPart.taken_from(older, model.train).model.config.repeats == 0
 
 
 def test_an_extended_model_keeps_it(split: Split, model: Any) -> None:

@@ -63,8 +63,6 @@ def test_only_and_exclude_bound_every_kind_of_list(model: Recommender) -> None:
         assert set(ask(only=[13, 83, 163])) - {None} == {13, 83, 163}
         assert set(ask(exclude=[13, 83])) - {None} == names - {13, 83}
         assert set(ask(only=[13, 83], exclude=83)) - {None} == {13}
-    with pytest.warns(DeprecationWarning, match="candidates is now only"):
-        model.recommend("u03", candidates=[13])
 
 
 def test_unknown_items_of_a_history_are_left_out_and_counted(model: Recommender) -> None:

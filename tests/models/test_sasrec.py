@@ -12,7 +12,7 @@ import torch
 
 import leporid
 from leporid.data import IdMap, Interactions
-from leporid.errors import ConfigError, LeporidWarning
+from leporid.errors import ConfigError
 from leporid.models import GENERAL
 from leporid.models.sasrec import SASRec, SASRecConfig, to_front
 from leporid.training import Batch
@@ -168,22 +168,6 @@ def test_a_saved_model_of_another_kind_comes_back(tmp_path: Path) -> None:
     again = SASRec.load(model.save(tmp_path / "model"))
     assert again.config == model.config
     np.testing.assert_array_equal(again.score(ALL), model.score(ALL))
-
-
-def test_a_model_saved_with_settings_that_are_gone_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = fitted()
-    older = {**model.config.to_dict(), "loss": "gbce", "calibration": 0.5, "correction": True}
-    monkeypatch.setattr(SASRecConfig, "to_dict", lambda config: older)
-    path = model.save(tmp_path / "model")
-    monkeypatch.undo()
-    with pytest.warns(LeporidWarning, match=r"calibration=0\.5, loss='gbce': no longer supported"):
-        again = SASRec.load(path)
-    np.testing.assert_array_equal(again.score(ALL), model.score(ALL))
-    with pytest.raises(ConfigError, match=r"calibration=0\.5 is no longer supported"):
-        SASRec(calibration=0.5)
-    assert SASRec(calibration=0.75).config == SASRecConfig()
 
 
 BY_DEFAULT = {

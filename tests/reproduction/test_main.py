@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from leporid.cli.app import MOVED, app
 from leporid.errors import UnknownNameError
 from reproduction import __main__ as command
 from reproduction.leaderboard import leaderboard_page
@@ -94,11 +92,3 @@ def test_an_error_is_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("error: no records for table6 on ml-1m")
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(("name", "instead"), MOVED.items())
-def test_the_old_commands_say_where_they_are_now(name: str, instead: str) -> None:
-    done = CliRunner().invoke(app, [name, "table3", "--dataset", "ml-1m"])
-    assert done.exit_code == 2
-    assert done.stderr.count("\n") == 1
-    assert f"run `{instead}` in a clone" in done.stderr

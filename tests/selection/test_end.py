@@ -15,9 +15,7 @@ from leporid.errors import DataError
 from leporid.experiments import Journal, claim, read_run
 from leporid.models import Recommender, find_model
 from leporid.selection import Choice, finalise, schedule
-from leporid.selection.candidates import Candidate
 from leporid.selection.runtime_estimates import RuntimeEstimates
-from leporid.selection.search import Decision
 from tests.selection.clocks import Clock
 from tests.selection.test_choose import log_of
 from tests.selection.test_search import Killed
@@ -197,21 +195,6 @@ def test_a_worse_fallback_does_not_replace_the_answer(
     assert "nothing better could be fitted in time" in again.note
     after = {n: data for n, data in files(folder).items() if not n.startswith("search/")}
     assert after == before
-
-
-def test_an_answer_of_an_older_version_is_not_replaced_by_a_worse_one(
-    whole: Path, longer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "out"
-    shutil.copytree(longer, folder)
-    kept = read_object(folder / "chosen.json")
-    leporid.artifacts.write_json(
-        folder / "chosen.json",
-        {k: v for k, v in kept.items() if k not in ("key", "value")},
-    )
-    fallback = Decision((Candidate(model="toppop"),), (1,), None)
-    monkeypatch.setattr(finalise, "_finalists", lambda *_: iter([fallback]))
-    assert choose(folder, MORE).winner == kept["winner"]
 
 
 def test_one_process_searches_a_folder_at_a_time(searched: Path, tmp_path: Path) -> None:

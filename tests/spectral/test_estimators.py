@@ -10,7 +10,6 @@ import pytest
 from scipy import sparse
 
 from leporid import LaplacianEigenmaps, Leporid
-from leporid.artifacts import write_manifest
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -198,19 +197,6 @@ def test_save_and_load(tmp_path, estimator):
     wrong = LaplacianEigenmaps if estimator is Leporid else Leporid
     with pytest.raises(DataError, match=estimator.__name__):
         wrong.load(tmp_path / "m")
-
-
-def test_a_folder_of_version_0_7_is_read(tmp_path):
-    """It may have settings that are gone."""
-    model = Leporid(dim=4, k=12).fit(X)
-    path = model.save(tmp_path / "m") / "spectral.json"
-    about = json.loads(path.read_text())
-    about["parameters"] |= {"dtype": "float64", "solver": "arpack"}
-    path.write_text(json.dumps(about))
-    write_manifest(tmp_path / "m", "estimator", "spectral.json", "spectral.safetensors")
-    loaded = Leporid.load(tmp_path / "m")
-    assert loaded.solver == "auto"
-    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
 
 
 def test_a_folder_of_another_format_is_refused(tmp_path):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid import spectral
 from leporid.spectral import TableExtension
 
 
@@ -45,8 +44,3 @@ def test_placed_rows_are_stretched_means_of_their_neighbours(n):
     assert extended.dtype == np.float32
     np.testing.assert_allclose(extended, expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(extension.extend(sparse.csr_array(new[3:4])), extended[3:4])
-
-
-def test_the_old_name_warns():
-    with pytest.warns(DeprecationWarning, match=r"is now leporid\.spectral\.TableExtension"):
-        assert spectral.TablePlacement is TableExtension

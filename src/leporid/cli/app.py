@@ -13,41 +13,13 @@ from typing import Annotated, Any
 import typer
 import typer.main
 from typer import Option
-from typer.core import TyperGroup
 
-from leporid._deprecated import GOES, OLD_COMMANDS, OLD_OPTIONS
 from leporid._version import __version__
 from leporid.cli.options import as_command
 from leporid.errors import LeporidError, LeporidWarning
 
-
-class _Commands(TyperGroup):
-    """The commands, which also answer to their old names and take old options."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is meant, and its arguments in new names."""
-        old = args[0]
-        if old not in self.commands and OLD_COMMANDS.get(old) in self.commands:
-            args = [_renamed(old, OLD_COMMANDS[old]), *args[1:]]
-        resolved: Any = super().resolve_command(ctx, args)
-        name, command, rest = resolved
-        known = {option for parameter in command.params for option in parameter.opts}
-        for position, argument in enumerate(rest):
-            old, *value = argument.split("=", 1)
-            new = OLD_OPTIONS.get((name, old))
-            if new and new in known and old not in known:
-                rest[position] = "=".join([_renamed(old, new), *value])
-        return name, command, rest
-
-
-def _renamed(old: str, new: str) -> str:
-    typer.echo(f"warning: {old} is now {new}: {GOES}", err=True)
-    return new
-
-
 app = typer.Typer(
     name="leporid",
-    cls=_Commands,
     help="Where should your embeddings start? Manifold-informed initial embeddings for "
     "recommenders, the models that use them, and the evaluation that says whether it helped.",
     no_args_is_help=True,
@@ -71,25 +43,6 @@ for _name, _file in COMMANDS.items():
         app.add_typer(_module.group, name=_name)
     else:
         app.command(_name)(as_command(getattr(_module, _name)))
-
-MOVED = {
-    "demo": "make demo",
-    **dict.fromkeys(("reproduce", "leaderboard"), "python -m reproduction"),
-}
-"""These only say what to run instead."""
-
-
-def _moved(context: typer.Context) -> None:
-    """Moved out of the package: run what it names in a clone of the repository."""
-    name = str(context.info_name)
-    where = f"run `{MOVED[name]}` in a clone of the repository"
-    typer.echo(f"`leporid {name}` has moved out of the package: {where}", err=True)
-    raise typer.Exit(2)
-
-
-for _name in MOVED:
-    _any_arguments = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(_name, hidden=True, context_settings=_any_arguments)(_moved)
 
 
 def _version(show: bool) -> None:

@@ -23,15 +23,4 @@ vector_files  Vectors with their ids, from the files of other tools
 
 import lazy_loader
 
-from leporid._deprecated import deprecated_names
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-deprecated_names(
-    __name__,
-    {
-        "ItemColumns": "leporid.data.ItemTable",
-        "core_filter": "leporid.data.Interactions.core",
-        "read_item_columns": "leporid.data.ItemTable.load",
-        "rehearsal": "leporid.data.inner_validation_split",
-    },
-)

@@ -66,7 +66,6 @@ class Cell(_Question):
     def request(self) -> dict[str, Any]:
         """What was asked for. What the data is called belongs to it, not where it lies."""
         left_out = {"source", *(["min_rating"] if self.min_rating is None else [])}
-        left_out |= {"metric"} if self.metric == "F1@10" else set()  # all records before 0.8
         return {key: value for key, value in self.to_dict().items() if key not in left_out}
 
     @property

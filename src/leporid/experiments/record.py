@@ -40,8 +40,6 @@ from leporid.evaluation import MetricTable
 from leporid.machine import versions
 from leporid.models import Recommender
 
-_READ_HISTORIES = ("dlr2", "hgn", "sasrec")
-"""Models that read validation items when tested before records said who did."""
 _RECORD, _USERS = "record.json", ".users.parquet"
 _PARTS = ("record.users.parquet", "history.csv", f"model/{MANIFEST}", f"validated/{MANIFEST}")
 """What belongs to a record; a model's own manifest stands for its files."""
@@ -126,9 +124,11 @@ class RunRecord(Config):
 
     @property
     def seen(self) -> str:
-        """The items its scores on test rest on: "train and validation" or "train only"."""
-        before = "train and validation" if self.model in _READ_HISTORIES else "train only"
-        return str(self.extra.get("seen", before))
+        """The items its scores on test rest on: "train and validation" or "train only".
+
+        "unknown" where nobody recorded it.
+        """
+        return str(self.extra.get("seen", "unknown"))
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -257,9 +257,7 @@ def read_run(path: str | Path) -> Run:
     if not file.is_file():
         raise DataError(f"{path} is not a run: there is no {file}")
     if path.is_dir():
-        # A model with a manifest was written with its run, by a version that gives both one.
-        required = (path / "model" / MANIFEST).is_file()
-        check_manifest(path, "run", _RECORD, required=required)
+        check_manifest(path, "run", _RECORD)
     beside = file.with_suffix(_USERS)
     outcomes = MetricTable.load_hits(beside) if beside.is_file() else None
     return Run(str(path), RunRecord.read(file), outcomes)

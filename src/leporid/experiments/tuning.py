@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leporid._deprecated import renamed_arguments
 from leporid.config import Choice, Int, SearchSpace, active, canonical_hash, check_space
 from leporid.data import Part, Split, expect, inner_validation_split
 from leporid.errors import ConfigError, DataError, LeporidError, import_extra
@@ -40,7 +39,6 @@ class TuningResult:
     """Name of the study in its storage."""
 
 
-@renamed_arguments(rehearse="inner_validation")
 def tune(
     model: str | type[Recommender],
     split: Split,
@@ -146,15 +144,15 @@ def _check(metric: str, trials: int, split: Split) -> None:
 
 
 def _journal_file(storage: str | Path | None) -> Path | None:
-    """Refuse what kept studies before 0.8."""
+    """The file of the studies; a storage of Optuna's own is refused."""
     if storage is None:
         return None
     path = Path(storage)
-    old = "://" in str(storage) or path.suffix in {".db", ".sqlite", ".sqlite3"}
-    if old or (path.is_file() and b'"op_code"' in path.read_bytes()):  # a journal of Optuna
+    is_database = "://" in str(storage) or path.suffix in {".db", ".sqlite", ".sqlite3"}
+    if is_database or (path.is_file() and b'"op_code"' in path.read_bytes()):
         raise ConfigError(
-            f"studies are kept in a journal file since 0.8, and {storage} is none; give a file "
-            f"such as study.jsonl"
+            f"{storage} is a storage of Optuna, and studies are kept in a journal of their own: "
+            f"give a file such as study.jsonl"
         )
     return path
 

@@ -15,10 +15,4 @@ types         `BinaryCSR`, the rows as sets; `Similarity`; `KnnGraph` and the pr
 
 import lazy_loader
 
-from leporid._deprecated import deprecated_names
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-deprecated_names(
-    __name__,
-    {"Members": "leporid.graph.BinaryCSR", "members_of": "leporid.graph.binary_csr"},
-)

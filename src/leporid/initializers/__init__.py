@@ -15,14 +15,4 @@ svd          `svd`: the truncated singular value decomposition of the interactio
 
 import lazy_loader
 
-from leporid._deprecated import deprecated_names
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-deprecated_names(
-    __name__,
-    {
-        "ItemFeatures": "leporid.data.ItemFeatures",
-        "item_features": "leporid.data.item_features",
-        "start": "leporid.initializers.initial_embeddings",
-    },
-)

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from leporid._deprecated import renamed
 from leporid.config import setting
 from leporid.data import IdMap, Interactions, ItemFeatures, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
@@ -266,5 +265,3 @@ class LEPORIDContent(_ReadsItems, SpectralInitializer):
         fitted[old] = estimator.degrees_ > 0
         edges = content_edges(features, counts, d_mean, *self._rule(), rows, fitted)
         return padded(estimator.transform(edges[:, old]), self.config.dim)
-
-    place = renamed("place", "extend")

@@ -30,13 +30,6 @@ from leporid.models.shared.train import train
 from leporid.progress import ProgressLike
 
 _MAX_PICKS, _MAX_USERS = 5, 5_000
-_WHOLE: dict[str, Any] = {"window": None}
-_BEFORE: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("userknn", "itemknn", "slim", "ease", "p3alpha", "rp3beta"), _WHOLE),
-    **dict.fromkeys(("gfcf", "turbocf"), _WHOLE),
-    "ials": {"dim": 64, "unobserved_weight": 0.1, "l2": 0.01, **_WHOLE},
-}
-"""Defaults before version 0.8.0, whose blends did not keep the settings of their members."""
 _PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "weight": float}
 
 
@@ -146,11 +139,10 @@ class Blend(Recommender):
         if not isinstance(fittings, list) or len(fittings) != len(self.config.members):
             raise DataError(f"fittings does not describe {len(self.config.members)} members")
         for number, (about, fitting) in enumerate(zip(self.config.members, fittings, strict=True)):
+            if not isinstance(fitting, dict) or "config" not in fitting:
+                raise DataError(f"fittings does not describe member {number}")
             kind = catalogue.get(about["model"])
-            config = _BEFORE.get(kind.name, {}) | about.get("settings", {})
-            if isinstance(fitting, dict):
-                config = fitting.pop("config", config)
-            member = kind(kind.config_class.from_saved(config))
+            member = kind(kind.config_class.from_dict(fitting.pop("config")))
             member._train, member._known = self._train, self._known
             member.fitting = Fitting.from_dict(fitting)
             member._restore(arrays_under(arrays, f"{number}."))

@@ -37,14 +37,6 @@ from leporid.training import Batch, Sampling, TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SASRecConfig(TrainingConfig):
-    removed = TrainingConfig.removed | {
-        "negatives_per": "sequence", "negative_power": 0.0, "correction": True, "calibration": 0.75,
-        "label_smoothing": 0.0,
-    }  # fmt: skip
-    removed_choices = (
-        *TrainingConfig.removed_choices,
-        *(("loss", "sampled_softmax"), ("loss", "gbce")),
-    )
     batch_size: int = setting(128, at_least=1)
     """Sequences in a step."""
     length: int = setting(100, at_least=1)

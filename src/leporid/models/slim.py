@@ -31,7 +31,6 @@ _FIRST = 64
 class SLIMConfig(ProfileConfig):
     """Settings of SLIM. Its penalties do not depend on the number of users."""
 
-    removed: ClassVar[dict[str, float]] = {"alpha": 0.01, "l1_ratio": 0.1}
     l1: float = setting(0.5, at_least=0)
     """The L1 penalty: an item needs more users in common than this before it gets a weight."""
     l2: float = setting(100.0, at_least=0)

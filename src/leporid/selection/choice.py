@@ -229,21 +229,17 @@ def read_answer(folder: Path) -> Answer | None:
     if model is None or not path.is_file():
         return None
     try:
-        check_manifest(folder, "run", "record.json", required=False)
+        check_manifest(folder, "run", "record.json")
     except DataError:
         return None
-    kept = {"details": {}, **read_object(path)}  # 0.7 has no details
+    kept = read_object(path)
     try:
         parts = {name: kept[name] for name in PARTS}
         parts["details"] = kept["details"] | {name: kept[name] for name in FIRST_DETAILS}
-        parts["table"] = [
-            {"init" if key == "start" else key: value for key, value in row.items()}  # 0.7
-            for row in kept["table"]
-        ]
-        found = [float(row[kept["metric"]]) for row in parts["table"]]
-        value = kept.get("value", max(found, default=None))  # 0.7 has no value
-        value = None if value is None else float(value)
-        return Answer(model, parts, str(kept.get("key", "")), value, float(kept["budget"]))
+        if not all(isinstance(row[kept["metric"]], int | float) for row in kept["table"]):
+            raise TypeError("a row of its table has no value")
+        value = None if kept["value"] is None else float(kept["value"])
+        return Answer(model, parts, str(kept["key"]), value, float(kept["budget"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{path} is damaged ({error}): remove it, and the same command writes it again"

@@ -3,14 +3,12 @@
 The OpenAPI document is generated from these classes.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from leporid._deprecated import renamed_keys
 from leporid.config import Config, setting
 from leporid.errors import LeporidError
 
@@ -72,11 +70,6 @@ class ServeLimits(Config):
     """How long requests may take to end after SIGTERM."""
     two_stage: int = setting(200, at_least=0)
     """Items that a model's cheap first stage keeps for the full ranking; 0 ranks all items."""
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build from a mapping; `people`, the old name of `users`, still works."""
-        return super().from_dict(renamed_keys(values, {"people": "users"}))
 
 
 class RequestError(LeporidError):

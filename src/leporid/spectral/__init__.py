@@ -12,13 +12,4 @@ laplacian   degrees, popularity regularisation, the operator and its product wit
 
 import lazy_loader
 
-from leporid._deprecated import deprecated_names
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-deprecated_names(
-    __name__,
-    {
-        "TablePlacement": "leporid.spectral.TableExtension",
-        **{name: f"leporid.initializers.{name}" for name in ("Embedding", "standardize")},
-    },
-)

@@ -238,12 +238,8 @@ class Leporid:
         about, arrays = _read(path)
         if about.get("estimator") != cls.__name__:
             raise DataError(f"{path} holds a {about.get('estimator')}, not a {cls.__name__}")
-        parameters = {**about["parameters"]}
-        parameters.pop("dtype", None)  # version 0.7 had it
-        if parameters.get("solver") == "arpack":
-            parameters["solver"] = "auto"
         try:
-            estimator = cls(**parameters)
+            estimator = cls(**about["parameters"])
         except TypeError as error:
             raise DataError(f"{path} has parameters no {cls.__name__} has: {error}") from None
         hints = get_type_hints(cls)

@@ -8,7 +8,7 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -27,10 +27,6 @@ _RISING = 200
 class TrainingConfig(Config):
     """How a neural model is trained; each model adds its own settings."""
 
-    removed: ClassVar[dict[str, Any]] = {
-        "compile": False, "warmup": 0.3, "freeze": "none", "max_delta": 0.5,
-    }  # fmt: skip
-    removed_choices: ClassVar[tuple[tuple[str, Any], ...]] = (("init_scale", None),)
     dim: int = setting(64, at_least=1)
     """D, the length of the user and item vectors."""
     steps: int = setting(5000, at_least=1)

@@ -94,7 +94,7 @@ def train_loop(
     identity |= {"data": split.digest, "start": _fingerprint(module)}
     folder = None if checkpoint is None else Path(checkpoint)
     if resume and folder is not None:
-        state.load(folder, identity, config)
+        state.load(folder, identity)
     log = Log(state, config, progress, device, callbacks, identity)
     backward = Backward(model)
     finished = _stale(config, state)
@@ -105,7 +105,7 @@ def train_loop(
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
             batch = sampler.batch(step)
-            # The last 0 was a process's number: without it, runs of 0.7 would have other bits.
+            # Without the last 0, the recorded runs would have other bits.
             seed_default(device, derive_seed(seed, "layers", step, 0))
             loss = backward(batch)
             if config.clip_norm:

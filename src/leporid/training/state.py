@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leporid.artifacts import atomic_path, check_sealed, read_arrays, write_arrays
-from leporid.config import Config
 from leporid.errors import ConfigError, DataError
 from leporid.progress import ProgressLike
 from leporid.training.config import TrainingConfig, learning_rate
@@ -92,7 +91,7 @@ class TrainingState:
         header = {"step": self.step, "progress": self.progress, "identity": identity}
         write_arrays(folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True)
 
-    def load(self, folder: Path, identity: dict[str, Any], config: Config) -> None:
+    def load(self, folder: Path, identity: dict[str, Any]) -> None:
         """Go on from the checkpoint of the same run, where there is one."""
         if not (path := folder / FILE_NAME).is_file():
             return
@@ -103,8 +102,6 @@ class TrainingState:
         header = json.loads(metadata[_HEADER])
         for key, value in identity.items():
             stored = header["identity"].get(key)
-            if key == "config":  # as this version would write it
-                stored = config.from_saved(stored).to_dict()
             if stored != value:
                 raise ConfigError(
                     f"{path} is from another run: its {key} is {_short(stored, value)}, this run's "

@@ -6,7 +6,7 @@ last l items, oldest first. Of the heads, S scores an item and G says what the n
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal, cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -30,15 +30,6 @@ _DEVICE_PAIRS = 1 << 19
 class DLR2Config(TrainingConfig):
     """The defaults are the paper's recipe, with the margin that works."""
 
-    renamed: ClassVar[dict[str, str]] = {"frozen_starts": "freeze_init", "new_people": "new_users"}
-    removed = TrainingConfig.removed | {
-        "negative_power": 0.75, "hard_pool": 8, "item_dropout": 0.0, "generative_weight": 1.0,
-        "temperature": 1.0, "neighbours": 100,
-    }  # fmt: skip
-    removed_choices = (
-        *TrainingConfig.removed_choices,
-        *(("negative_kind", "popularity"), ("negative_kind", "in_batch")),
-    )
     passes: float = setting(3.0, at_least=0)
     """A small log needs fewer than 5,000 steps."""
     architecture: Architecture = "resnet"

@@ -34,8 +34,8 @@ _MAX_SHARE = 0.5
 """Of the ranks, at most this share goes to cold items, however many they are."""
 _SCALES, _HALVINGS = (0.1, 5.0), 20
 """What `a` may be, and how often the range is halved."""
-_PREFIX, _OLD_PREFIX = "cold_items.", "newcomers."
-"""Of the saved arrays; the old one is that of version 0.7."""
+_PREFIX = "cold_items."
+"""Of the saved arrays."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,9 @@ class ColdItems:
     @classmethod
     def taken_from(cls, arrays: dict[str, NDArray[Any]], n_items: int) -> Self | None:
         """Take out of `arrays` what `arrays()` gave; None where there is nothing."""
-        stored = {key for key in arrays if key.startswith((_PREFIX, _OLD_PREFIX))}
-        if not stored:
+        if not any(key.startswith(_PREFIX) for key in arrays):
             return None
-        prefix = _PREFIX if any(key.startswith(_PREFIX) for key in stored) else _OLD_PREFIX
-        parts = [arrays.pop(prefix + name) for name in cls.__annotations__]
+        parts = [arrays.pop(_PREFIX + name) for name in cls.__annotations__]
         count, width = parts[0].size, parts[1].size // max(n_items, 1)
         shapes = [(count,), (n_items, width), (1,), (count,), (count,)]
         kinds = [np.dtype(np.int64), *[np.dtype(np.float32)] * 4]

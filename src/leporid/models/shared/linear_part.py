@@ -79,14 +79,10 @@ class LinearPart(NamedTuple):
         if not own:
             return None
         settings = own.pop("settings", np.empty(0))
-        if (
-            settings.shape not in ((2,), (3,))
-            or settings.dtype != np.float64
-            or not (settings >= 0).all()
-        ):
+        if settings.shape != (3,) or settings.dtype != np.float64 or not (settings >= 0).all():
             raise DataError("linear.settings is not a gain, a window and a weight of repeats")
-        window, repeats = int(min(settings[1], 2**31)) or None, settings[2:].sum()
-        model = _empty(train, window=window, repeats=float(repeats))
+        window = int(min(settings[1], 2**31)) or None
+        model = _empty(train, window=window, repeats=float(settings[2]))
         model._restore(own)
         return cls(model, float(settings[0]))
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leporid import training
-from leporid._deprecated import renamed, renamed_arguments
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import LeporidError, warn
 from leporid.initializers import InitialEmbeddings
@@ -348,7 +347,6 @@ class NeuralRecommender(Recommender):
             if was_training:
                 self.net.train()
 
-    @renamed_arguments(exposure="cold_item_share")
     def extend(
         self,
         items: Any = None,
@@ -378,8 +376,6 @@ class NeuralRecommender(Recommender):
         """
         options = columns, length, cold_item_share, steps, make_progress(progress)
         return cast(Self, extended(self, items, interactions, *options))
-
-    grow = renamed("grow", "extend")
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = training.to_arrays(self.net.state_dict())

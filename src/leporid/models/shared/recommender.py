@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from leporid._deprecated import renamed, renamed_arguments
 from leporid.config import Config, SearchSpace
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, warn
@@ -153,9 +152,6 @@ class Recommender(abc.ABC):
         """float32[len(histories), width] of these users, or with None of new users."""
         raise lists.VectorsUnsupportedError(self.name)
 
-    answers_new_people = renamed("answers_new_people", "supports_new_users")
-    person_vectors = renamed("person_vectors", "user_vectors")
-
     @property
     def vectors_rank(self) -> Literal["everything", "first stage"]:
         """Whether products of the vectors are all there is to a score."""
@@ -256,7 +252,7 @@ class Recommender(abc.ABC):
         name, actual = about["model"], catalogue.get(about["model"])
         if not issubclass(actual, cls):
             raise DataError(f"{path} holds a {name} model, not a {cls.__name__}")
-        model: Self = actual(actual.config_class.from_saved(about.get("config", {})))
+        model: Self = actual(actual.config_class.from_dict(about.get("config", {})))
         model.fitting = saved.Fitting.from_dict(about.get("fitting", {}))
         model._known, model._train = known, train
         try:
@@ -267,7 +263,6 @@ class Recommender(abc.ABC):
             raise DataError(f"{path} does not hold a sound {name}: {error}") from None
         return model
 
-    @renamed_arguments(candidates="only")
     def recommend(
         self,
         users: Any,
@@ -287,7 +282,6 @@ class Recommender(abc.ABC):
         allowed = lists.allowed_items(self.items, only, exclude, rules)
         return self._external(self._top_k(index, n, exclude_seen, allowed), lists.is_id(users))
 
-    @renamed_arguments(candidates="only")
     def recommend_history(
         self,
         histories: Sequence[Any],

@@ -6,7 +6,7 @@ the name and the settings; `manifest.json` says that the two belong together.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,6 @@ def restore(model: object, arrays: Arrays, sizes: dict[str, Any]) -> None:
 class Fitting(Config):
     """How a model was fitted. Saved with it."""
 
-    renamed: ClassVar[dict[str, str]] = {"start": "init"}
     seed: int = 0
     init: dict[str, Any] | None = None
     """`method` and `parameters`; empty for other vectors, None for small random numbers."""
@@ -122,10 +121,6 @@ class Fitting(Config):
 
     def schedule(self) -> dict[str, Any]:
         """Training settings that repeat the steps up to the best one, without validation."""
-        if not self.steps:
-            raise DataError(
-                "the model was saved by an older version, without its steps: train it again"
-            )
         return {"steps": self.steps, "stop_at": self.best_step, "passes": 0.0, "eval_every": 0}
 
     def first_step(self, share: float = REFIT_SHARE) -> int:
