@@ -2,12 +2,15 @@
 
 import functools
 import importlib
+import inspect
 import pkgutil
 import sys
 import warnings
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
+
+from leporid.errors import ConfigError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,11 +30,16 @@ OLD_OPTIONS = {
     ("tune", "--rehearse"): "--inner-validation",
 }
 """New option by command and old option."""
+OLD_SWITCHES = {"--exclude-seen": "--no-include-seen", "--no-exclude-seen": "--include-seen"}
+"""The same for options that every command has in the same words."""
 
 
 def _warn(old: str, new: str) -> None:
-    """Names the line that used the old name."""
-    warnings.warn(f"{old} is now {new}: {GOES}", DeprecationWarning, stacklevel=3)
+    """Names the line that used the old name: the first one outside this file."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(f"{old} is now {new}: {GOES}", DeprecationWarning, stacklevel=level)
 
 
 def deprecated_names(module: str, names: Mapping[str, str]) -> None:
@@ -80,6 +88,38 @@ class renamed:  # noqa: N801 (used like `property`)
     def __get__(self, instance: Any, owner: type) -> Any:
         _warn(self.old, self.new)
         return getattr(owner if instance is None else instance, self.new)
+
+
+def takes_exclude_seen(
+    position: int | None = None,
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function with `include_seen` also take its opposite, which had its place before.
+
+    `position` is that of `exclude_seen` among the positional arguments, where it had one.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            given, options = list(args), dict(kwargs)
+            if position is not None and len(given) > position:
+                options["exclude_seen"] = given.pop(position)
+            if "exclude_seen" in options:
+                excluded = options.pop("exclude_seen")
+                if "include_seen" in options:
+                    raise ConfigError(
+                        "include_seen and exclude_seen say the same: give include_seen alone"
+                    )
+                _warn("exclude_seen", "include_seen, which means the opposite")
+                # What is no switch, numpy's among them, is refused by the name it has now.
+                is_switch = type(excluded).__name__ in ("bool", "bool_")
+                options["include_seen"] = not excluded if is_switch else excluded
+            anything: Callable[..., T] = function
+            return anything(*given, **options)
+
+        return call
+
+    return decorate
 
 
 def renamed_arguments(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -15,7 +15,7 @@ import typer.main
 from typer import Option
 from typer.core import TyperGroup
 
-from leporid._deprecated import GOES, OLD_COMMANDS, OLD_OPTIONS
+from leporid._deprecated import GOES, OLD_COMMANDS, OLD_OPTIONS, OLD_SWITCHES
 from leporid._version import __version__
 from leporid.cli.options import as_command
 from leporid.errors import LeporidError, LeporidWarning
@@ -31,10 +31,14 @@ class _Commands(TyperGroup):
             args = [_renamed(old, OLD_COMMANDS[old]), *args[1:]]
         resolved: Any = super().resolve_command(ctx, args)
         name, command, rest = resolved
-        known = {option for parameter in command.params for option in parameter.opts}
+        known = {
+            option
+            for parameter in command.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
         for position, argument in enumerate(rest):
             old, *value = argument.split("=", 1)
-            new = OLD_OPTIONS.get((name, old))
+            new = OLD_OPTIONS.get((name, old)) or OLD_SWITCHES.get(old)
             if new and new in known and old not in known:
                 rest[position] = "=".join([_renamed(old, new), *value])
         return name, command, rest
