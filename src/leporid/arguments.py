@@ -28,6 +28,7 @@ _WORDS: Mapping[Any, str] = {
     type(None): "None",
 }
 """How the kinds of values that can be checked are called in messages."""
+_SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _LIST_EXAMPLES: Mapping[Any, str] = {int: "[1, 5, 10]", str: "['NDCG', 'HR']"}
 
 
@@ -49,8 +50,7 @@ def checks_arguments(
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(function)
         own = [name for name in signature.parameters if name not in ("self", "cls")]
-        last = [*signature.parameters.values()][-1:]
-        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in last)
+        takes_any = any(p.kind in _SEVERAL for p in signature.parameters.values())
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -65,6 +65,8 @@ def checks_arguments(
                     f"{function.__name__}({', '.join(own)}) was called wrongly: {error}"
                 ) from None
             for name, value in given.arguments.items():
+                if signature.parameters[name].kind in _SEVERAL:
+                    continue
                 hint = signature.parameters[name].annotation
                 check_argument(function.__name__, name, value, hint, example)
                 if name in smallest and value is not None and value < smallest[name]:
@@ -93,7 +95,8 @@ def check_argument(
     if options is None or any(_fits(value, option) for option in options):
         return
     names = [str(choice) for o in options if _literal(o) for choice in typing.get_args(o)]
-    if names and isinstance(value, str):
+    others = [o for o in options if not _literal(o) and o is not type(None)]
+    if names and not others and isinstance(value, str):
         raise UnknownNameError(name, value, names)
     allowed = " or ".join(dict.fromkeys(_in_words(option, example) for option in options))
     raise ConfigError(f"{function}: {name} must be {allowed}, not {described(value)}")

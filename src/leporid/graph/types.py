@@ -8,6 +8,7 @@ where x, y depend on the query row i only and b on the fitted row j only. `shrin
 denominator, as in the RecSys'19 evaluation study: it pulls similarities with little support to 0.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid import data
-from leporid.arguments import is_table
+from leporid.arguments import described, is_table
 from leporid.errors import GraphError, UnknownNameError
 
 Side = Literal["users", "items", "rows"]
@@ -64,6 +65,11 @@ def checked_csr(X: Any, name: str = "X") -> sparse.csr_array:
     if not sparse.issparse(X) and callable(getattr(X, "csr", None)):
         X = X.csr()
     _refuse_logs(X, name)
+    if X is None or isinstance(X, str | bytes | Mapping):
+        raise NotNumbersError(
+            f"{name} must hold numbers: give a matrix, an array or leporid.load(...), not "
+            f"{described(X)}"
+        )
     if not sparse.issparse(X):
         X = np.asarray(X)
         try:
