@@ -195,7 +195,7 @@ def test_n_is_respected_and_short_rows_are_padded(some: Recommender, split: Spli
 
 
 def test_seen_items_come_back_on_request(some: Recommender, split: Split) -> None:
-    items, _ = some.recommend("u05", n=N_ITEMS, exclude_seen=False)
+    items, _ = some.recommend("u05", n=N_ITEMS, include_seen=True)
     assert sorted(items) == sorted(split.items.values.tolist())
     items, _ = some.recommend("u05", n=N_ITEMS)
     mine = {split.items.external(i) for i in split.train_valid.sequences().of(5)}
@@ -205,15 +205,15 @@ def test_seen_items_come_back_on_request(some: Recommender, split: Split) -> Non
 
 def test_only_candidates_are_recommended(some: Recommender) -> None:
     candidates = [163, 13, 83]
-    items, _ = some.recommend(["u01", "u02"], n=4, exclude_seen=False, only=candidates)
+    items, _ = some.recommend(["u01", "u02"], n=4, include_seen=True, only=candidates)
     for row in items:
         assert set(row) == {*candidates, None}
-    one, _ = some.recommend("u01", n=1, exclude_seen=False, only=13)
+    one, _ = some.recommend("u01", n=1, include_seen=True, only=13)
     assert one.tolist() == [13]
 
 
 def test_text_finds_an_integer_id(some: Recommender) -> None:
-    a, _ = some.recommend("u01", n=1, exclude_seen=False, only=["13"])
+    a, _ = some.recommend("u01", n=1, include_seen=True, only=["13"])
     assert a.tolist() == [13]
 
 
@@ -350,7 +350,7 @@ def test_histories_get_lists_of_their_own(fitted: Recommender) -> None:
     assert 83 not in items[1]
     one, _ = fitted.recommend_history([3, 43, 13], n=4)
     assert one.tolist() == items[0].tolist()
-    back, _ = fitted.recommend_history([3], n=N_ITEMS, exclude_seen=False)
+    back, _ = fitted.recommend_history([3], n=N_ITEMS, include_seen=True)
     assert 3 in back
     only, _ = fitted.recommend_history([3], n=2, only=[163])
     assert only.tolist() == [163, None]

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from leporid.atomic import MANIFEST as MANIFEST
 from leporid.atomic import atomic_folder as atomic_folder
 from leporid.atomic import atomic_path as atomic_path
+from leporid.atomic import check_output_file as check_output_file
+from leporid.atomic import check_output_folder as check_output_folder
 from leporid.atomic import recovered as recovered
 from leporid.errors import DataError
 

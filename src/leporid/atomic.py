@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -27,8 +28,50 @@ MANIFEST = "manifest.json"
 _TEMPORARY = re.compile(r"\.(.+)\.(\d+)\.[0-9a-f]{8}", re.DOTALL)
 """Name of a target, process and random digits: what is being written, and for which target."""
 _SWEEPING = threading.Lock()
+LEAST_FREE = 10_000_000
+"""Bytes that a disk must have free before work begins whose result goes there."""
 _SWAP = 2
 """RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS."""
+
+
+def check_output_folder(target: str | Path) -> None:
+    """Refuse a folder that could not be written, before any work is done."""
+    target = Path(target)
+    if target.exists() and not target.is_dir():
+        raise DataError(f"could not write {target}: it is a file, choose a folder")
+    _check_writable(target, target)
+
+
+def check_output_file(target: str | Path) -> None:
+    """Refuse a file that could not be written, before any work is done."""
+    target = Path(target)
+    if target.is_dir():
+        raise DataError(f"could not write {target}: it is a folder, give the name of a file")
+    _check_writable(target, target.parent)
+
+
+def _check_writable(target: Path, folder: Path) -> None:
+    """Refuse a target whose folder cannot be made or written, or lies on a full disk."""
+    with _os_errors(target):
+        near = folder.absolute()
+        while not os.path.lexists(near):
+            near = near.parent
+        if not near.is_dir():
+            raise DataError(f"could not write {target}: {near} is no folder, choose another place")
+        try:
+            with tempfile.TemporaryFile(dir=near):
+                pass
+        except OSError as error:
+            raise DataError(
+                f"could not write {target}: nothing can be written into {near} "
+                f"({error.strerror or error}), choose another place"
+            ) from None
+        free = shutil.disk_usage(near).free
+    if free < LEAST_FREE:
+        raise DataError(
+            f"could not write {target}: only {free / 1e6:.1f} MB are free on its disk, and "
+            f"{LEAST_FREE / 1e6:.0f} MB are the least; make room or choose another place"
+        )
 
 
 @contextlib.contextmanager

@@ -22,6 +22,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
+import numpy as np
+
+from leporid.arguments import described, is_table
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -172,13 +175,17 @@ def checked(value: Any, hint: Any, where: str) -> Any:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray) or is_table(value):
+        raise ConfigError(f"{where} must be {_type_words(hint)}, not {described(value)}")
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in inner:
             return None
         for option in inner:
             with contextlib.suppress(ConfigError):
                 return checked(value, option, where)
-        raise ConfigError(f"{where} must be {hint}, not {value!r}")
+        raise ConfigError(f"{where} must be {_type_words(hint)}, not {value!r}")
     if origin is typing.Literal:
         if value in inner:
             return value

@@ -89,9 +89,15 @@ def warn(message: str, stacklevel: int = 2) -> None:
     warnings.warn(message, LeporidWarning, stacklevel=stacklevel + 1)
 
 
+_OTHER_WORDS = {"gpu": "cuda", "nvidia": "cuda"}
+"""Words for the same thing that are not spelled alike."""
+
+
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name nearest in spelling (in any case) to `name`, or None when nothing is near."""
     lowered = {candidate.lower(): candidate for candidate in known}
+    if _OTHER_WORDS.get(name.lower()) in lowered:
+        return lowered[_OTHER_WORDS[name.lower()]]
     found = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.5)
     return lowered[found[0]] if found else None
 

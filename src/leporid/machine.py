@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from leporid._version import __version__
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, closest, import_extra
 
 _PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -48,6 +48,37 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             installed[package] = importlib.metadata.version(package)
     return installed
+
+
+def check_device(device: object) -> None:
+    """Refuse a device that does not exist or is not there, before any work is done.
+
+    Devices are `auto`, `cpu`, `cuda`, `cuda:1` and, on a Mac, `mps`; a `torch.device` is one too.
+    Only a GPU makes this load torch.
+    """
+    name = str(device)
+    kind, colon, number = name.partition(":")
+    if name in ("auto", "cpu"):
+        return
+    if kind not in ("cuda", "mps") or (colon and not number.isdecimal()):
+        guess = closest(kind, ("auto", "cpu", "cuda"))
+        hint = f"did you mean {guess!r}?" if guess else "choose auto, cpu, cuda or cuda:1"
+        raise ConfigError(f"there is no device {device!r}: {hint}")
+    torch = import_extra("torch", f"the device {name!r}", "torch")
+    if kind == "mps":
+        count = int(torch.backends.mps.is_available())
+    else:
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count == 0:
+        raise ConfigError(
+            f"the device {name!r} is not there: torch finds no GPU that it can use on this "
+            f"machine, use 'cpu', or 'auto' for a GPU where there is one"
+        )
+    if int(number or 0) >= count:
+        raise ConfigError(
+            f"the device {name!r} is not there: torch finds {count} GPUs and numbers them from "
+            f"{kind}:0 to {kind}:{count - 1}"
+        )
 
 
 def parse_memory(text: str | int) -> int:

@@ -176,7 +176,7 @@ def test_repeats_are_evaluated_where_known_items_may_come_back(tmp_path: Path) -
     assert f"{known} test items are not evaluated" in run(*arguments)
     report = json.loads(run(*arguments, "--include-seen", "--json"))
     assert (report["users"], report["repeated"]) == (9, 0)
-    table = leporid.evaluate(model, split, exclude_seen=False, metrics=["HR"])
+    table = leporid.evaluate(model, split, include_seen=True, metrics=["HR"])
     assert report["metrics"] == table.mean()
 
 

@@ -43,7 +43,7 @@ def test_a_run_keeps_it_and_is_compared_with_frequency(run: Path) -> None:
     assert model.fitting.include_seen
     split = leporid.temporal_split(events())
     assert len(model.known) == len(split.train_valid)  # repeats were kept
-    table = leporid.evaluate(model, split, exclude_seen=False)
+    table = leporid.evaluate(model, split, include_seen=True)
     assert record["metrics"] == table.mean()
 
 
@@ -57,7 +57,7 @@ def test_evaluate_and_recommend_do_as_the_run_was_trained(run: Path, log: Path) 
     for option, seen in (((), True), (("--no-include-seen",), False)):
         answer = call("recommend", run, "--user", 3, "-n", 17, *option, "--json").stdout
         items = [entry["item"] for entry in json.loads(answer)[0]["items"]]
-        assert items == [i for i in model.recommend(3, 17, not seen)[0] if i is not None]
+        assert items == [i for i in model.recommend(3, 17, include_seen=seen)[0] if i is not None]
         assert (len(items) == 17) == seen
 
 

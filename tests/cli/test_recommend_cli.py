@@ -106,7 +106,7 @@ def test_lists_follow_the_rules_of_a_file(run: Path, table: Path, tmp_path: Path
     bound = Rules.read(file).bind(model.catalogue(table))
     options = ("-n", 5, "--include-seen", "--rules", file, "--items", table)
     [answer] = ask(run, "--user", "u03", *options)
-    items = model.recommend("u03", 5, exclude_seen=False, rules=bound)[0]
+    items = model.recommend("u03", 5, include_seen=True, rules=bound)[0]
     assert [entry["item"] for entry in answer["items"]] == [i for i in items if i is not None]
     assert len(answer["items"]) == 1  # a drama, and every film about war is one too
     ask(run, "--all", *options, "-o", tmp_path / "recs.parquet")

@@ -36,7 +36,7 @@ def test_lists_and_targets_by_hand(split: Split) -> None:
     assert table.top.tolist() == [[1, 2], [1, 3]]  # viewed: shown; bought, disliked: not
     assert table.repeated == 1
     assert table.mean()["HR@2"] == 1.0
-    again = evaluate(SCORES, split, at=(2,), exclude_seen=False)
+    again = evaluate(SCORES, split, at=(2,), include_seen=True)
     assert again.top.tolist() == [[0, 1], [1, 2]]  # what is disliked stays hidden
     assert again.relevant.sum(axis=1).tolist() == [2, 1]
 

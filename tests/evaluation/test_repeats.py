@@ -39,7 +39,7 @@ def test_known_items_are_neither_ranked_nor_judged_by_default(split: Split) -> N
 
 
 def test_with_known_items_every_test_item_counts_once(split: Split) -> None:
-    table = evaluate(SCORES, split, at=(3,), exclude_seen=False)
+    table = evaluate(SCORES, split, at=(3,), include_seen=True)
     assert table.user.tolist() == [0, 1, 2]
     assert table.top.tolist() == [[0, 1, 2]] * 3
     assert table.relevant.sum(axis=1).tolist() == [2, 2, 1]
@@ -53,7 +53,7 @@ def test_a_known_item_in_a_foreign_list_is_no_hit(split: Split) -> None:
     top = TopK(lists, np.zeros((4, 3), np.float32))
     new = evaluate(top, split, at=(3,))
     assert new.hits.tolist() == [[False, True, False], [True, False, False]]
-    again = evaluate(top, split, at=(3,), exclude_seen=False)
+    again = evaluate(top, split, at=(3,), include_seen=True)
     assert again.hits.tolist() == [[True, True, False], [True, True, False], [True, False, False]]
 
 
@@ -61,4 +61,4 @@ def test_nothing_but_repeats_is_an_error_that_names_the_option(split: Split) -> 
     only = Split(split.train, split.valid, part((0, 1), (1, 2)), "by hand")
     with pytest.raises(DataError, match="--include-seen"):
         evaluate(SCORES, only)
-    assert evaluate(SCORES, only, exclude_seen=False).mean()["HR@5"] == 1.0
+    assert evaluate(SCORES, only, include_seen=True).mean()["HR@5"] == 1.0

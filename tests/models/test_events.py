@@ -43,7 +43,7 @@ def test_lists_hide_what_was_bought_or_is_disliked_also_after_loading(
     assert known.disliked is not None
     shown_views = 0
     for again in (False, True):
-        top = loaded.top_k(np.arange(split.n_users), split.n_items, exclude_seen=not again).items
+        top = loaded.top_k(np.arange(split.n_users), split.n_items, include_seen=again).items
         for user in range(split.n_users):
             bought = set() if again else set(known.goals.item[known.goals.user == user].tolist())
             gone = set(known.disliked.item[known.disliked.user == user].tolist())

@@ -57,7 +57,7 @@ def test_equals_go_by_popularity_and_the_oldest_item_is_above_all_others() -> No
     model = Frequency(half_life=0.01).fit(whole(data))  # all but the newest weigh nothing
     for user in range(31):
         own = data.sequences().of(user)
-        best = model.top_k(np.array([user], np.int32), 17, exclude_seen=False).items[0]
+        best = model.top_k(np.array([user], np.int32), 17, include_seen=True).items[0]
         ranked = best[best >= 0].tolist()
         known = set(own.tolist())
         assert set(ranked[: len(known)]) == known
@@ -73,7 +73,7 @@ def test_where_nothing_is_shown_twice_it_is_toppop_and_new_users_have_their_own(
     users = np.arange(31, dtype=np.int32)
     np.testing.assert_array_equal(model.top_k(users, 5).items, popular.top_k(users, 5).items)
     ids = model.items.externals(np.array([4, 9, 9, 2]))
-    again, _ = model.recommend_history(list(ids), n=3, exclude_seen=False)
+    again, _ = model.recommend_history(list(ids), n=3, include_seen=True)
     assert again.tolist() == [ids[1], ids[3], ids[0]]
     known = Sequences.from_rows([np.array([4, 9, 9, 2], np.int32)] * 31)
     assert model.score(users[:1], known)[0].argmax() == 9
@@ -91,7 +91,7 @@ def log(unit: int) -> Interactions:
 @pytest.mark.parametrize("unit", [1, 1000, 1_000_000])
 def test_recent_counts_days_whatever_the_unit(unit: int) -> None:
     week = Recent().fit(whole(log(unit)))
-    assert week.top_k(np.zeros(1, np.int32), 5, exclude_seen=False).items[0].tolist() == [
+    assert week.top_k(np.zeros(1, np.int32), 5, include_seen=True).items[0].tolist() == [
         1, 3, 2, 4, 0,
     ]  # fmt: skip
     quarter = Recent(days=100.0).fit(whole(log(unit)))
@@ -112,6 +112,6 @@ def test_without_a_unit_the_newest_tenth_counts_and_without_times_everything() -
     plain = TopPop().fit(whole(bare))
     everyone = np.arange(23, dtype=np.int32)
     np.testing.assert_array_equal(
-        flat.top_k(everyone, 12, exclude_seen=False).items,
-        plain.top_k(everyone, 12, exclude_seen=False).items,
+        flat.top_k(everyone, 12, include_seen=True).items,
+        plain.top_k(everyone, 12, include_seen=True).items,
     )

@@ -76,7 +76,7 @@ def test_a_model_remembers_what_its_lists_may_show(name: str, split: Split, tmp_
     for some in (model, model.validated, again, model.refit(events())):
         assert some.fitting.include_seen
         assert all(len(items) == 17 for items in shown(some))
-    hidden = shown(model.validated, exclude_seen=True)
+    hidden = shown(model.validated, include_seen=False)
     assert all(not a & b for a, b in zip(hidden, known(split), strict=True))
     items, _ = model.recommend_history([model.items.external(3)], n=17)
     assert model.items.external(3) in items
@@ -94,7 +94,7 @@ def test_a_blend_ranks_what_users_have_as_its_member_does(split: Split) -> None:
 
 def test_evaluation_does_as_the_split_or_the_model_says(split: Split) -> None:
     model = leporid.train("frequency", split, include_seen=True)
-    expected = leporid.evaluate(model, split, at=(5,), exclude_seen=False)
+    expected = leporid.evaluate(model, split, at=(5,), include_seen=True)
     assert expected.repeated == 0
     both = split.including_seen()
     for found in (
@@ -103,8 +103,8 @@ def test_evaluation_does_as_the_split_or_the_model_says(split: Split) -> None:
         leporid.evaluate(leporid.train("frequency", split), both, at=(5,)),
     ):
         assert found.mean() == expected.mean()
-        assert not found.exclude_seen
-    new = leporid.evaluate(model, split, at=(5,), exclude_seen=True)
+        assert found.include_seen
+    new = leporid.evaluate(model, split, at=(5,), include_seen=False)
     assert new.repeated > 0
     assert new.mean() != expected.mean()
 
@@ -113,7 +113,7 @@ def test_evaluation_does_as_the_split_or_the_model_says(split: Split) -> None:
 def test_the_validation_of_a_training_counts_repeats(name: str, split: Split) -> None:
     for seen in (False, True):
         model: Any = leporid.train(name, split, include_seen=seen, **NEURAL)
-        table = leporid.evaluate(model, split, at=(5,), part="valid", exclude_seen=not seen)
+        table = leporid.evaluate(model, split, at=(5,), part="valid", include_seen=seen)
         if model.linear is None:  # DLR2 adds it to the scores when the training is over
             assert model.history.best_metric == pytest.approx(table.mean()["NDCG@5"])
 
@@ -131,7 +131,7 @@ def test_tuning_counts_repeats(split: Split) -> None:
     for seen in (False, True):
         found = tune("frequency", split, trials=3, metric="NDCG@5", include_seen=seen)
         model = leporid.train("frequency", split, **found.best_config)
-        table = leporid.evaluate(model, split, at=(5,), part="valid", exclude_seen=not seen)
+        table = leporid.evaluate(model, split, at=(5,), part="valid", include_seen=seen)
         assert found.best_value == pytest.approx(table.mean()["NDCG@5"])
 
 
@@ -161,7 +161,7 @@ def test_choose_judges_and_deploys_by_it(seen: bool, tmp_path: Path) -> None:
     first = {row["model"]: row["NDCG@10"] for row in chosen.table if row["settings"] == "default"}
     inner = candidates.Problem.of(split.including_seen(seen), "NDCG@10").inner
     model = leporid.train("toppop", inner)
-    table = leporid.evaluate(model, inner, at=(10,), exclude_seen=not seen)
+    table = leporid.evaluate(model, inner, at=(10,), include_seen=seen)
     assert first["toppop"] == pytest.approx(table.mean()["NDCG@10"])
 
 
@@ -189,7 +189,7 @@ def test_profile_models_learn_what_repeats_are_worth(tmp_path: Path) -> None:
         again = Recommender.load(found.save(tmp_path / name))
         np.testing.assert_array_equal(again.score(users), found.score(users))
         values = [
-            leporid.evaluate(one, split, at=(10,), part="valid", exclude_seen=False).mean()
+            leporid.evaluate(one, split, at=(10,), part="valid", include_seen=True).mean()
             for one in (found, without)
         ]
         assert values[0]["NDCG@10"] > values[1]["NDCG@10"]

@@ -47,13 +47,13 @@ def test_a_frame_holds_the_lists_of_recommend(
         np.testing.assert_array_equal(group["score"], scores[row][: len(kept)])
     monkeypatch.setattr("leporid.models.shared.lists.chunk_rows", lambda *_: 4)
     assert model.recommend_frame(n=20).equals(whole)
-    some = model.recommend_frame(["u07", "u02"], n=2, exclude_seen=False)
+    some = model.recommend_frame(["u07", "u02"], n=2, include_seen=True)
     assert pl.from_arrow(some)["user"].to_list() == ["u07", "u07", "u02", "u02"]
     assert model.recommend_frame([], n=2).num_rows == 0
 
 
 def test_only_and_exclude_bound_every_kind_of_list(model: Recommender) -> None:
-    options = {"n": 17, "exclude_seen": False}
+    options = {"n": 17, "include_seen": True}
     for ask in (
         lambda **more: model.recommend("u03", **options, **more)[0],
         lambda **more: model.recommend_history([3, 43], **options, **more)[0],

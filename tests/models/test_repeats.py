@@ -77,6 +77,6 @@ def test_every_model_ranks_what_people_come_back_to(name: str, split: Split) -> 
     for user in range(31):
         known = set(split.train_valid.sequences().of(user).tolist())
         assert not known & set(hidden[user].tolist())
-    table = leporid.evaluate(model, split, at=(5,), exclude_seen=False)
+    table = leporid.evaluate(model, split, at=(5,), include_seen=True)
     assert len(table) == len(np.unique(split.test.user))
     assert table.repeated == 0

@@ -49,18 +49,18 @@ def test_estimates_that_are_off_are_not_relied_on(model: DLR2, monkeypatch) -> N
     check_ranking(staged.items, full.items, model.score(users))
 
 
-@pytest.mark.parametrize("exclude_seen", [True, False])
+@pytest.mark.parametrize("include_seen", [False, True])
 def test_many_lists_come_in_two_stages_and_are_those_of_the_full_ranking(
-    model: DLR2, monkeypatch, exclude_seen: bool
+    model: DLR2, monkeypatch, include_seen: bool
 ) -> None:
     monkeypatch.setattr(dlr2, "CANDIDATES", 40)
     everyone = np.arange(model.train.n_users, dtype=np.int32)
     assert len(everyone) >= dlr2._WORTH_ANCHORS
-    seen = model.known.sequences().take(everyone) if exclude_seen else None
+    seen = model.known.sequences().take(everyone) if not include_seen else None
     full = masked_top_k(model.score(everyone), 10, seen=seen)
     calls, plain = [], DLR2.two_stages
     monkeypatch.setattr(DLR2, "two_stages", lambda *a: calls.append(1) or plain(*a))
-    top = model.top_k(everyone, 10, exclude_seen=exclude_seen)
+    top = model.top_k(everyone, 10, include_seen=include_seen)
     assert calls
     same = [len(np.intersect1d(a, b)) for a, b in zip(top.items, full.items, strict=True)]
     assert np.mean(same) >= 9.9

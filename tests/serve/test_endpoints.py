@@ -60,8 +60,8 @@ def test_excluded_items_candidates_and_seen_items(app: Any, model: Recommender) 
     among = best[2:6]
     some = post(app, "/recommend", {"users": [user], "n": 7, "candidates": among}).json()
     assert ids(some["results"][0]) == among
-    seen = post(app, "/recommend", {"users": [user], "n": 9, "exclude_seen": False}).json()
-    assert ids(seen["results"][0]) == model.recommend(user, n=9, exclude_seen=False)[0].tolist()
+    seen = post(app, "/recommend", {"users": [user], "n": 9, "include_seen": True}).json()
+    assert ids(seen["results"][0]) == model.recommend(user, n=9, include_seen=True)[0].tolist()
 
 
 def test_a_reason_is_a_neighbour_on_the_item_graph(run_dir: Path) -> None:

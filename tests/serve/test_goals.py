@@ -19,8 +19,8 @@ from tests.data.event_log import WEIGHTS, frame, rows
 HOW: Any = {"event": "kind", "goal": "purchase", "progress": False}
 
 
-@pytest.mark.parametrize("exclude_seen", [True, False])
-def test_lists_hide_what_the_model_hides(tmp_path: Path, exclude_seen: bool) -> None:
+@pytest.mark.parametrize("include_seen", [False, True])
+def test_lists_hide_what_the_model_hides(tmp_path: Path, include_seen: bool) -> None:
     split = leporid.temporal_split(leporid.load(frame(rows()), **HOW, weights=WEIGHTS))
     model = leporid.train("ease", split, progress=False)
     model.save(tmp_path / "model")
@@ -34,12 +34,12 @@ def test_lists_hide_what_the_model_hides(tmp_path: Path, exclude_seen: bool) -> 
     try:
         run, n = service.runs["main"], split.n_items
         names = [str(split.users.external(user)) for user in range(split.n_users)]
-        queries = [UserQuery(run, n=n, user=name, exclude_seen=exclude_seen) for name in names]
+        queries = [UserQuery(run, n=n, user=name, include_seen=include_seen) for name in names]
         for user, answered in enumerate(service.rank(queries)):
             assert isinstance(answered, bytes)
             answer = json.loads(answered)
-            hidden = set(known.hidden(not exclude_seen).of(user).tolist())
-            hidden |= {stored} if user == 3 and exclude_seen else set()
+            hidden = set(known.hidden(include_seen).of(user).tolist())
+            hidden |= {stored} if user == 3 and not include_seen else set()
             found = {split.items.index(entry["id"]) for entry in answer["items"]}
             assert found == set(range(n)) - hidden
     finally:

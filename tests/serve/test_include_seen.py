@@ -30,11 +30,18 @@ def items(app: Any, **request: Any) -> list[Any]:
 def test_lists_show_known_items_by_default_and_hide_them_on_request(folder: Path) -> None:
     app, model = create_app(folder), Recommender.load(folder / "model")
     for seen in (None, False, True):
-        best = [item for item in model.recommend(5, 17, seen)[0] if item is not None]
-        assert items(app, users=[5], exclude_seen=seen) == best
+        shown = model.recommend(5, 17, include_seen=seen)[0]
+        best = [item for item in shown if item is not None]
+        assert items(app, users=[5], include_seen=seen) == best
+        old = None if seen is None else not seen  # the name it had
+        assert items(app, users=[5], exclude_seen=old) == best
+    both = {"users": [5], "include_seen": True, "exclude_seen": False}
+    refused = post(app, "/recommend", both)
+    assert refused.status_code == 422
+    assert "give include_seen alone" in refused.json()["error"]
     assert len(items(app, users=[5])) == 17
     told = create_app(folder, include_seen=False)
-    assert items(told, users=[5]) == items(app, users=[5], exclude_seen=True)
+    assert items(told, users=[5]) == items(app, users=[5], include_seen=False)
 
 
 def test_a_history_counts_what_it_repeats(folder: Path) -> None:

@@ -15,6 +15,7 @@ from leporid.cli.options import (
     LogOptions,
     Name,
     Output,
+    OutputFile,
     Source,
     SplitOptions,
     as_command,
@@ -30,7 +31,7 @@ group = typer.Typer(help="Describe a log, split it, fetch one or make one.", no_
 
 _COMMON_REPEATS = 0.05
 """From this share of the interactions on, `data stats` advises to show items again."""
-OutputFile = Annotated[Path, "Parquet or CSV file to write."]
+LogFile = Annotated[Path, OutputFile("Parquet or CSV file to write.")]
 
 
 def _load(source: str, log: LogOptions, json_output: bool) -> Interactions:
@@ -109,7 +110,7 @@ def split(
 @group.command()
 @as_command
 def synth(
-    output: OutputFile,
+    output: LogFile,
     users: Annotated[int, "Number of users."] = 1000,
     items: Annotated[int, "Number of items."] = 500,
     interactions: Annotated[int, "Number of distinct pairs."] = 50_000,
@@ -151,7 +152,7 @@ def list_datasets(json_output: Json = False) -> None:
 @group.command("import")
 @as_command
 def import_events(
-    output: OutputFile,
+    output: LogFile,
     store: Annotated[str, Option("--from-store", help="Store of `leporid serve`: a file or URL.")],
     log: LogOptions,
     source: Annotated[str | None, Argument(metavar="[LOG]", help="A log to add them to.")] = None,

@@ -16,6 +16,7 @@ from leporid.cli.options import (
     FormatOptions,
     Json,
     Output,
+    OutputFile,
     VectorSource,
     load_model,
     parse_list,
@@ -45,8 +46,8 @@ class FilterOptions:
             raise ConfigError("no item is left: the --only options exclude each other")
         hidden = [_item_ids(model, text, "--exclude", items) for text in self.exclude or []]
         exclude = [item for ids in hidden for item in ids] or None
-        exclude_seen = None if self.include_seen is None else not self.include_seen
-        chosen: dict[str, Any] = {"only": only, "exclude": exclude, "exclude_seen": exclude_seen}
+        chosen: dict[str, Any] = {"only": only, "exclude": exclude}
+        chosen["include_seen"] = self.include_seen
         if self.rules is not None:
             from leporid.evaluation import Rules
 
@@ -66,7 +67,7 @@ def recommend(
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10,
     explain: Annotated[bool, "Add the items of the history that say why."] = False,
     items: Annotated[Path | None, "File with item ids and titles, to show them."] = None,
-    output: Annotated[Path | None, "File to write: .parquet, .csv or .jsonl."] = None,
+    output: Annotated[Path | None, OutputFile("File to write: .parquet, .csv or .jsonl.")] = None,
     json_output: Json = False,
 ) -> None:
     """The best items for --user, for a new user with --history, or for --all into a file."""
@@ -191,9 +192,7 @@ def extend(
     if items is None and interactions is None:
         raise ConfigError("say what is new: --items FILE, --interactions FILE or both")
     model = load_model(run)
-    if not model.takes_initial_vectors:
-        raise ConfigError(f"{model.name} has no embedding tables to extend: train it again instead")
-    extended = model.extend(  # type: ignore[attr-defined]
+    extended = model.extend(
         items,
         interactions,
         columns=tuple(parse_list(columns)),

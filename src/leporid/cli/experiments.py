@@ -10,7 +10,10 @@ from typer import Argument
 
 from leporid.cli.options import (
     Device,
+    DeviceName,
     Json,
+    OutputFile,
+    OutputFolder,
     SplitOptions,
     SplitSource,
     load_model,
@@ -28,10 +31,12 @@ class _Study:
     trials: Annotated[int, "Budget of the whole study."] = 20
     metric: Annotated[str, "What to maximise on validation."] = "NDCG@10"
     seed: Annotated[int, "Seed of the search and of every fit."] = 0
-    storage: Annotated[Path | None, "Journal of the study, such as study.jsonl; resumable."] = None
+    storage: Annotated[
+        Path | None, OutputFile("Journal of the study, such as study.jsonl; resumable.")
+    ] = None
     init: Annotated[str | None, "Initialiser, for neural models."] = None
     recipe: Annotated[str | None, "Recipe, for neural models [general]."] = None
-    device: Annotated[str | None, "Device, for neural models."] = None
+    device: Annotated[str | None, DeviceName("Device, for neural models.")] = None
     inner_validation: Annotated[bool, "Evaluate on an inner split, as far off as test."] = False
 
 
@@ -74,7 +79,7 @@ def _short(value: Any) -> Any:
 
 def run(
     spec: Annotated[Path, Argument(help="Experiment file (TOML).")],
-    root: Annotated[Path, "Where records are kept."] = Path("results"),
+    root: Annotated[Path, OutputFolder("Where records are kept.")] = Path("results"),
     device: Device = "auto",
     retry_failed: Annotated[bool, "Run cells again that failed before."] = False,
     data: Annotated[Path | None, "Folder of the logs that the file names by path."] = None,
@@ -110,7 +115,7 @@ def compare(
     ] = None,
     metrics: Annotated[str, "Metrics to show and test, separated by commas."] = "NDCG@10,HR@10",
     against: Annotated[str | None, "Test all others against this run [every pair]."] = None,
-    report: Annotated[Path | None, "Also write a page, such as compare.html."] = None,
+    report: Annotated[Path | None, OutputFile("Also write a page, such as compare.html.")] = None,
     live: Annotated[str | None, "Instead of runs: the store of `leporid serve --share`."] = None,
     days: Annotated[int, "--live: an event is a hit of lists shown up to so long before."] = 7,
     json_output: Json = False,
@@ -188,7 +193,9 @@ def evaluate(
     at: Annotated[str, "Cut-offs, separated by commas."] = "1,5,10",
     metrics: Annotated[str | None, "Only these, for example HR,F1,NDCG [all]."] = None,
     stratum: Annotated[list[str] | None, "Also over this group [tail-users, cold-users]."] = None,
-    export: Annotated[Path | None, "Write one row per user to this .csv or .parquet file."] = None,
+    export: Annotated[
+        Path | None, OutputFile("Write one row per user to this .csv or .parquet file.")
+    ] = None,
     rules: Annotated[Path | None, "Rules, .toml or .json: what each costs, and all."] = None,
     items: Annotated[Path | None, "Table with the columns that the rules name."] = None,
     json_output: Json = False,
@@ -221,7 +228,7 @@ def evaluate(
         split = log.split(data, quiet=json_output)
         how: dict[str, Any] = {"at": cuts, "part": part, "progress": not json_output}
         how |= {"metrics": parse_list(metrics or "") or None}
-        how["exclude_seen"] = not split.include_seen
+        how["include_seen"] = split.include_seen
         table = evaluate_model(ranked, split, **how)
         costs = [] if rules is None else _costs_of_rules(rules, items, ranked, split, table, how)
     notes = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]

@@ -29,12 +29,32 @@ if TYPE_CHECKING:
 _ID_COLUMNS = ("user", "item")
 """Printed as they are typed: a separator of thousands would make two ids of one."""
 
+SPELLINGS = {
+    "output": ["--output", "-o"],
+    "include_seen": ["--include-seen/--exclude-seen", " /--no-include-seen"],
+}
+"""Options that are not spelt as their parameter alone."""
+
 Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
 Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
 SplitSource = Annotated[str, Argument(help="Log: a file, a data set, or a `data split` folder.")]
-Output = Annotated[Path, "Folder to write into."]
+
+
+class DeviceName(str):
+    """The help of an option that names a device: it is checked before a command begins."""
+
+
+class OutputFolder(str):
+    """The help of an option that names a folder to write: likewise."""
+
+
+class OutputFile(str):
+    """The help of an option that names a file to write: likewise."""
+
+
+Output = Annotated[Path, OutputFolder("Folder to write into.")]
 Seed = Annotated[int, "Seed of every random choice."]
-Device = Annotated[str, "auto, cpu, cuda or cuda:N."]
+Device = Annotated[str, DeviceName("auto, cpu, cuda or cuda:N.")]
 Dataset = Annotated[str | None, "Name of the data in the record [the file's name]."]
 Name = Annotated[str | None, "Data set name for RecBole's files [the folder's name]."]
 VectorSource = Annotated[Path, Argument(help="Embeddings, a trained model or a run.")]
@@ -145,12 +165,14 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     """
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
+    helps: dict[str, str] = {}
 
     def add(name: str, hint: Any, default: Any) -> None:
         kind, about = hint.__origin__, hint.__metadata__[0]
         if isinstance(about, str):
+            helps[name] = about
             long = f"--{name.replace('_', '-')}"
-            names = ["--output", "-o"] if name == "output" else [long] if default is False else []
+            names = [long] if default is False else SPELLINGS.get(name, [])
             hint = Annotated[kind, Option(*names, help=about)]
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter(name, keyword, default=default, annotation=hint))
@@ -168,6 +190,9 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
+        for name, about in helps.items():
+            if values[name] is not None:
+                _check_value(about, values[name])
         whole = {
             name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
@@ -177,6 +202,19 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _check_value(about: str, value: str | Path) -> None:
+    """Refuse a device that is not there, and what cannot be written."""
+    from leporid.artifacts import check_output_file, check_output_folder
+    from leporid.machine import check_device
+
+    if isinstance(about, DeviceName):
+        check_device(value)
+    elif isinstance(about, OutputFolder) and Path(value).suffix != ".safetensors":
+        check_output_folder(value)
+    elif isinstance(about, OutputFolder | OutputFile):  # vectors can be one file
+        check_output_file(value)
 
 
 def parse_settings(pairs: list[str] | None, option: str = "--set") -> dict[str, Any]:

@@ -14,6 +14,7 @@ from leporid import initializers, models
 from leporid.cli.options import (
     Dataset,
     Device,
+    DeviceName,
     FormatOptions,
     Json,
     Output,
@@ -45,7 +46,9 @@ class _Method:
     alpha: Annotated[float | None, "Popularity regularisation (leporid) [0.5]."] = None
     landmarks: Annotated[str | None, "Fit on so many users (or auto), extend to the rest."] = None
     seed: Seed = 0
-    device: Annotated[str | None, "auto, cpu or cuda, for methods that can use a GPU."] = None
+    device: Annotated[
+        str | None, DeviceName("auto, cpu or cuda, for methods that can use a GPU.")
+    ] = None
     set: Annotated[list[str] | None, "Another setting of the method, NAME=VALUE."] = None
 
     def initializer(self) -> Any:

@@ -17,6 +17,8 @@ from .item_table import ItemTable as ItemTable
 from .item_table import UserTable as UserTable
 from .item_table import load_items as load_items
 from .item_table import titles_of as titles_of
+from .loading import as_log as as_log
+from .loading import is_log as is_log
 from .loading import load as load
 from .loading import write_log as write_log
 from .sequences import Sequences as Sequences

@@ -5,7 +5,7 @@
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from leporid.arguments import described, is_table
 from leporid.data.columns import USUAL_NAMES, find_column, normalise
 from leporid.data.files import SourceFile, in_words, read_lines, reading, text_table
 from leporid.errors import DataError, UnknownIdError, warn
@@ -88,10 +89,16 @@ class IdMap:
     def index(self, external: Any) -> int:
         """The index of one id; '42' finds 42, '042' and ' 42 ' do not.
 
-        An unknown id is an `UnknownIdError`.
+        An unknown id is an `UnknownIdError`, and several ids in place of one a `DataError`.
         """
+        if isinstance(external, np.ndarray) and external.ndim == 0:
+            external = external.item()
         if isinstance(external, np.generic):
             external = external.item()
+        elif is_table(external) or (
+            isinstance(external, Collection) and not isinstance(external, str | bytes)
+        ):
+            raise DataError(f"give one {self.kind} id, not {described(external)}")
         elif isinstance(external, pa.Scalar):
             external = external.as_py()
         key = external
@@ -115,7 +122,20 @@ class IdMap:
 
     def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:
         """The indices of several ids; the first unknown one is an `UnknownIdError`."""
+        self.check_ids(externals)
         return np.fromiter((self.index(e) for e in externals), dtype=np.int32)
+
+    def check_ids(self, externals: Any) -> None:
+        """Refuse what is no list of ids: a table, a dictionary, a single value."""
+        if is_table(externals):
+            raise DataError(
+                f"give {self.kind} ids, not {described(externals)}: take its column of ids, "
+                f"such as table[{self.kind!r}]"
+            )
+        if not isinstance(externals, Iterable) or isinstance(externals, str | bytes | Mapping):
+            raise DataError(
+                f"give one {self.kind} id or a list of {self.kind} ids, not {described(externals)}"
+            )
 
     def checked(self, indices: Any) -> NDArray[np.int32]:
         """int32[n]: indices that exist, one or several; any other is an `UnknownIdError`."""
@@ -129,6 +149,7 @@ class IdMap:
 
     def split_known(self, externals: Iterable[Any]) -> tuple[NDArray[np.int32], list[Any]]:
         """The indices of those ids that occur, in order, and the ids that do not."""
+        self.check_ids(externals)
         indices, unknown = [], []
         for external in externals:
             try:

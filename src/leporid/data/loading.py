@@ -19,8 +19,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 from pyarrow import fs
 
+from leporid.arguments import checks_arguments
 from leporid.artifacts import atomic_path
 from leporid.data.columns import (
+    USUAL_NAMES,
     Asked,
     LoadReport,
     RawTable,
@@ -28,6 +30,7 @@ from leporid.data.columns import (
     find_columns,
     frame_columns,
     listed,
+    position_of,
 )
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.event_kinds import EventKinds
@@ -53,6 +56,7 @@ MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none"
 """Unquoted fields of text that mean 'nothing here'."""
 
 
+@checks_arguments(example="['purchase']")
 def load(
     source: Any,
     *,
@@ -131,6 +135,25 @@ def load(
     if progress and (found := raw.report.sentence()):
         say(f"{raw.report.origin}: {found}")
     return data
+
+
+def is_log(table: Any) -> bool:
+    """Whether a data frame or Arrow table has a column of users and one of items."""
+    columns = table.column_names if hasattr(table, "column_names") else table.columns
+    names = [str(name) for name in columns]
+    return all(position_of(names, USUAL_NAMES[role]) is not None for role in ("user", "item"))
+
+
+def as_log(data: Any, call: str) -> Interactions:
+    """`Interactions` as they are, and whatever `load` reads; `call` names the function, for errors.
+
+    A split is refused, because only the caller knows which of its parts is meant.
+    """
+    if isinstance(data, Interactions):
+        return data
+    if hasattr(data, "train_valid"):  # split.py imports this file
+        raise ConfigError(f"{call} takes a log, not a {type(data).__name__}: give it split.train")
+    return load(data)
 
 
 def _in_file_order(raw: RawTable) -> RawTable:

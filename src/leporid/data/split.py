@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import leporid.artifacts as artifacts
+from leporid.arguments import checks_arguments
 from leporid.data.event_kinds import with_negatives
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
-from leporid.data.loading import load
+from leporid.data.loading import as_log
 from leporid.errors import ConfigError, DataError, UnknownNameError, warn
 
 Part = Literal["valid", "test"]
@@ -108,6 +109,7 @@ class Split:
             warn(f"{text}(--include-seen) is for logs that have them, read with duplicates='all'")
         return replace(self, include_seen=include_seen)
 
+    @checks_arguments()
     def save(self, path: str | Path) -> Path:
         """Write the directory `path`, replaced as a whole: arrays, and the rest as JSON."""
         arrays = self.users.to_arrays("users.") | self.items.to_arrays("items.")
@@ -127,6 +129,7 @@ class Split:
         return Path(path)
 
     @classmethod
+    @checks_arguments()
     def load(cls, path: str | Path) -> Self:
         """Read a directory that `save` wrote; files that do not belong together are refused."""
         folder = artifacts.recovered(path)
@@ -154,6 +157,7 @@ class Split:
         return {"train": self.train, "valid": self.valid, "test": self.test}
 
 
+@checks_arguments({"seed": 0})
 def temporal_split(
     data: Interactions, train: float = 0.7, valid: float = 0.1, *, seed: int = 0
 ) -> Split:
@@ -164,13 +168,14 @@ def temporal_split(
     computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A log without an order
     (`Interactions.has_order`) gives `random_split` with `seed`, and a `LeporidWarning`.
     """
-    data = data if isinstance(data, Interactions) else load(data)
+    data = as_log(data, "temporal_split(data)")
     if not data.has_order:
         _warn_no_order(data, f"each user's interactions are split at random (seed {seed})")
         return random_split(data, train, valid, seed)
     return _by_share(data, train, valid, f"temporal({train:g}, {valid:g})")
 
 
+@checks_arguments({"seed": 0})
 def random_split(
     data: Interactions, train: float = 0.7, valid: float = 0.1, seed: int = 0
 ) -> Split:
@@ -178,23 +183,25 @@ def random_split(
 
     The split does not depend on the order of the rows in the file. Its parts have no times.
     """
-    data = data if isinstance(data, Interactions) else load(data)
+    data = as_log(data, "random_split(data)")
     name = f"random({train:g}, {valid:g}, seed={seed})"
     return _by_share(_shuffled(data, seed), train, valid, name)
 
 
+@checks_arguments({"seed": 0})
 def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
     """Per user, the last interaction is test, the one before it validation, the rest train.
 
     A user with two interactions has one in train and one in test; a user with one has it in
     train. In a log without an order the two are drawn by `seed`, with a `LeporidWarning`.
     """
-    data = data if isinstance(data, Interactions) else load(data)
+    data = as_log(data, "leave_last_out(data)")
     if not data.has_order:
         _warn_no_order(data, f"each user's two held-out interactions are drawn (seed {seed})")
     return _leave_out(data, None if data.has_order else seed)
 
 
+@checks_arguments()
 def global_time_split(
     data: Interactions,
     valid_time: int | None = None,
@@ -209,7 +216,7 @@ def global_time_split(
     interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
     the same time are never separated.
     """
-    data = data if isinstance(data, Interactions) else load(data)
+    data = as_log(data, "global_time_split(data)")
     if data.time is None:
         raise DataError(
             "a global time split needs times: name the time column when loading, or order='file' "
@@ -285,6 +292,7 @@ def split_by(
     raise UnknownNameError("protocol", protocol, PROTOCOLS)
 
 
+@checks_arguments({"seed": 0})
 def cold_items_split(
     data: Interactions, share: float = 0.1, *, protocol: str = "temporal", seed: int = 0,
     **shares: float,
@@ -295,6 +303,11 @@ def cold_items_split(
     says how many. All parts keep the ids of all items, so that cold items are candidates. Evaluate
     with the strata 'cold-items' and 'warm-items' of a `MetricTable`.
     """
+    data = as_log(data, "cold_items_split(data)")
+    for name in shares:
+        if name not in ("train", "valid"):
+            hint = "its shares are train and valid"
+            raise ConfigError(f"cold_items_split has no argument {name!r}: {hint}")
     count = round(share * data.n_items)
     if not 0 < share < 1 or count == 0:
         raise ConfigError(

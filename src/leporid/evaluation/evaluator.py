@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numba import prange
 from numpy.typing import NDArray
 
+from leporid.arguments import checks_arguments, described, takes_exclude_seen
 from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError, warn
 from leporid.evaluation.metric_table import MetricTable
@@ -130,6 +131,8 @@ class Recommendations:
         return TopK(items[users], scores[users])
 
 
+@takes_exclude_seen
+@checks_arguments({"batch_size": 1})
 def evaluate(
     model: Any,
     split: Split,
@@ -139,7 +142,7 @@ def evaluate(
     batch_size: int | None = None,
     progress: bool | ProgressLike | None = None,
     metrics: Sequence[str] | None = None,
-    exclude_seen: bool | None = None,
+    include_seen: bool | None = None,
     rules: BoundRules | None = None,
 ) -> MetricTable:
     """Rank every candidate for every user with items in `part`, and compare.
@@ -160,7 +163,7 @@ def evaluate(
         `Recommendations`. Lists are evaluated as given, scores are masked first.
     at, part, metrics : cut-offs N; 'test' or 'valid'; names without cut-off ('HR') [all]
     batch_size, progress : users scored at once [found]; True for a bar on the terminal
-    exclude_seen : False makes every item a candidate, and lets all held-out items count; None does
+    include_seen : True makes every item a candidate, and lets all held-out items count; None does
         so where the split (`Split.include_seen`) or the model was made for it
     rules : what the lists must and should contain, `Rules.bind(model.catalogue(items))`
     """
@@ -169,11 +172,16 @@ def evaluate(
         raise UnknownNameError("part", str(part), ["valid", "test"])
     cuts, families = _asked(at, FAMILIES if metrics is None else metrics)
     shows = split.include_seen or getattr(getattr(model, "fitting", None), "include_seen", False)
-    exclude_seen = not shows if exclude_seen is None else exclude_seen
-    known, hidden = split.known(part).sequences(), split.known(part).hidden(not exclude_seen)
-    held_out, repeated = _items_to_find(split, part, not exclude_seen)
+    include_seen = shows if include_seen is None else include_seen
+    known, hidden = split.known(part).sequences(), split.known(part).hidden(include_seen)
+    held_out, repeated = _items_to_find(split, part, include_seen)
     to_find, n = held_out.sequences(), cuts[-1]
     users = np.flatnonzero(np.diff(to_find.indptr)).astype(np.int32)
+    if rules is not None and not isinstance(rules, BoundRules):
+        raise ConfigError(
+            f"rules must be bound to the items of the model, Rules.bind(model.catalogue(items)), "
+            f"and these are {described(rules)}"
+        )
     if rules is not None and isinstance(model, Recommendations | TopK):
         raise ConfigError("lists are evaluated as given: rules need a model or its scores")
     if isinstance(model, Recommendations):
@@ -207,7 +215,7 @@ def evaluate(
         families=families,
         part=part,
         protocol=split.protocol,
-        exclude_seen=exclude_seen,
+        include_seen=include_seen,
         repeated=repeated,
     )
 
@@ -234,7 +242,7 @@ def _items_to_find(split: Split, part: Part, include_seen: bool) -> tuple[Intera
         raise DataError(f"the {part} part of the split {what}: there is nothing to evaluate on")
     if not len(held_out):
         raise DataError(
-            f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
+            f"the users have all their {part} items already: include_seen=True (--include-seen) "
             f"lets known items be recommended again"
         )
     return held_out, int(distinct) - len(held_out)
@@ -263,6 +271,11 @@ def _ranked(
 
 def _scorer(model: Any, split: Split, known: Sequences) -> Callable[[Users], Any]:
     """One function from user indices to scores, whatever the model is."""
+    if isinstance(model, type):
+        raise ConfigError(
+            f"cannot evaluate {described(model)}: make a model of it and fit that, "
+            f"{model.__name__}().fit(split)"
+        )
     if isinstance(model, np.ndarray):
         if model.shape != (split.n_users, split.n_items):
             raise DataError(

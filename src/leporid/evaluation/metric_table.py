@@ -70,8 +70,8 @@ class MetricTable:
     """'valid' or 'test'."""
     protocol: str
     """How the split was made."""
-    exclude_seen: bool = True
-    """Whether items that a user has already could not be recommended."""
+    include_seen: bool = False
+    """Whether items that a user has already could be recommended."""
     repeated: int = 0
     """Held-out items that were not evaluated, because their users have them already."""
 

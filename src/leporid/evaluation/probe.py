@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.data import Part, Sequences, Split
+from leporid.arguments import checks_arguments, described
+from leporid.data import Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
@@ -44,6 +45,7 @@ class Probe:
         return found
 
 
+@checks_arguments({"last": 1, "neighbours": 1})
 def probe(
     vectors: Any, split: Split, *, part: Part = "valid", last: int = 10, neighbours: int = 100
 ) -> Probe:
@@ -56,8 +58,7 @@ def probe(
     last : how many of a user's newest items make their profile
     neighbours : how many of the nearest users are asked
     """
-    if last < 1 or neighbours < 1:
-        raise ConfigError(f"last and neighbours must be at least 1, not {last} and {neighbours}")
+    expect(split, Split, "probe(vectors, split)")
     scorers: dict[str, Any] = {}
     users, items = _sides(vectors, split)
     if items is not None:
@@ -80,6 +81,11 @@ def _sides(vectors: Any, split: Split) -> list[Scores | None]:
     if hasattr(vectors, "aligned"):
         vectors = vectors.aligned(split.users, split.items)
         vectors = vectors.users.vectors, vectors.items.vectors
+    if not isinstance(vectors, tuple | list) or len(vectors) != 2:
+        raise ConfigError(
+            f"probe takes InitialEmbeddings or a pair (users, items) of arrays, not "
+            f"{described(vectors)}: give None in place of a side that has no vectors"
+        )
     sides = []
     for side, rows, expected in zip(
         ("user", "item"), vectors, (split.n_users, split.n_items), strict=True

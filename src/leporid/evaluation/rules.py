@@ -19,6 +19,7 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.arguments import described
 from leporid.artifacts import read_object
 from leporid.config import BOUNDS, Config, read_toml, setting
 from leporid.data import IdMap, Interactions, ItemTable, Sequences
@@ -64,6 +65,8 @@ class Rules(Config):
     @classmethod
     def read(cls, path: str | Path) -> Rules:
         """From a .toml or .json file."""
+        if not isinstance(path, str | Path):
+            raise ConfigError(f"rules are read from a path, not {described(path)}")
         if Path(path).suffix not in (".toml", ".json"):
             raise ConfigError(f"{path}: rules are read from a .toml or a .json file")
         return cls.from_dict((read_toml if Path(path).suffix == ".toml" else read_object)(path))

@@ -17,11 +17,13 @@ import numpy as np
 
 import leporid.html as page
 from leporid import models
+from leporid.artifacts import check_output_folder
 from leporid.data import Split, titles_of
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate
 from leporid.experiments.record import Meter, RunRecord, write_final, write_record, write_run
 from leporid.initializers import InitialEmbeddings
+from leporid.machine import check_device
 from leporid.models import Recommender, fit_sentence
 from leporid.progress import ProgressLike, make_progress
 
@@ -224,6 +226,8 @@ def train_to_folder(
     `init` is the name of an initialiser, whose result is cached, or initial embeddings. `more`
     goes to `leporid.train`. The model that comes back is the final one where `final` asks for it.
     """
+    check_device(device)
+    check_output_folder(folder)
     reporter, checkpoint = make_progress(progress), folder / "checkpoint"
     if isinstance(init, str) and init != "none":
         init_settings = {"cache": True, **(init_settings or {})}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid import initializers, models
-from leporid.artifacts import write_json
+from leporid.artifacts import check_output_folder, write_json
 from leporid.config import Config, canonical_hash, read_toml
 from leporid.data import PROTOCOLS, Split, load, split_by
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
@@ -20,7 +20,7 @@ from leporid.experiments.fit_and_test import CUTOFFS, FittedRun, record_run
 from leporid.experiments.journal import claim
 from leporid.experiments.record import Meter, Results, RunRecord, record_key
 from leporid.experiments.tuning import tune
-from leporid.machine import versions
+from leporid.machine import check_device, versions
 from leporid.progress import Progress, make_progress
 
 
@@ -231,6 +231,9 @@ def run_grid(
     Returns the record of each cell by its spec hash, or 'failed', or 'waiting': another process
     has it.
     """
+    check_device(device)
+    if not isinstance(root, Results):
+        check_output_folder(root)
     results = root if isinstance(root, Results) else Results(root)
     cells = [cell for spec in specs for cell in spec.cells()]
     for cell in cells:

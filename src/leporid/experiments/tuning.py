@@ -1,5 +1,6 @@
 """`tune`: the settings of a model that do best on validation, found with Optuna."""
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,13 +9,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leporid.config import Choice, Int, SearchSpace, active, canonical_hash, check_space
+from leporid import initializers
+from leporid.arguments import checks_arguments, described
+from leporid.artifacts import check_output_file
+from leporid.config import Choice, Float, Int, SearchSpace, active, canonical_hash, check_space
 from leporid.data import Part, Split, expect, inner_validation_split
-from leporid.errors import ConfigError, DataError, LeporidError, import_extra
+from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
 from leporid.evaluation import evaluate, parse_metric
 from leporid.experiments.journal import Event, Journal
 from leporid.initializers import InitialEmbeddings, initial_embeddings
-from leporid.models import DEFAULT_RECIPE, Recommender, get, named_recipe, train
+from leporid.machine import check_device
+from leporid.models import DEFAULT_RECIPE, Recommender, model_class, named_recipe, train
 from leporid.progress import ProgressLike, make_progress
 
 _STARTUP_TRIALS = 8
@@ -39,6 +44,7 @@ class TuningResult:
     """Name of the study in its storage."""
 
 
+@checks_arguments({"trials": 1, "seed": 0})
 def tune(
     model: str | type[Recommender],
     split: Split,
@@ -69,8 +75,12 @@ def tune(
     inner_validation : evaluate on the test part of `leporid.inner_validation_split(split)`, which
         lies as far behind its training data as test does; validation lies next to them.
     """
-    cls = get(model) if isinstance(model, str) else model
-    _check(metric, trials, split)
+    cls = model_class(model)
+    _check(metric, split)
+    check_device(device or "auto")
+    _check_search(cls, space, fixed, init)
+    if storage is not None:
+        check_output_file(storage)
     split = split.including_seen(include_seen)
     part: Part = "test" if inner_validation else "valid"
     split = inner_validation_split(split) if inner_validation else split
@@ -133,12 +143,38 @@ def _result(
     return TuningResult(cls.name, metric, best["settings"], best["value"], rows, study)
 
 
-def _check(metric: str, trials: int, split: Split) -> None:
+def _check_search(
+    cls: type[Recommender], space: object, fixed: Mapping[str, object], init: object
+) -> None:
+    """Refuse a search space that is none, and names that neither `tune` nor the model has."""
+    if init not in (None, "none") and not cls.takes_initial_vectors:
+        raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+    if init is not None and not isinstance(init, str | InitialEmbeddings):
+        raise ConfigError(
+            f"init must be the name of an initialiser, InitialEmbeddings or None, not "
+            f"{described(init)}"
+        )
+    if isinstance(init, str) and init != "none":
+        initializers.get(init)
+    if space is not None:
+        if not isinstance(space, Mapping):
+            raise ConfigError(f"space must be a dictionary of ranges, not {described(space)}")
+        for name, dimension in space.items():
+            if not isinstance(dimension, Choice | Int | Float):
+                raise ConfigError(
+                    f"space[{name!r}] must be Int(low, high), Float(low, high) or Choice(...) of "
+                    f"leporid.config, not {described(dimension)}"
+                )
+    own, arguments = cls.config_class().to_dict(), inspect.signature(tune).parameters
+    for name in fixed.keys() - own.keys():
+        if (guess := closest(name, [*own, *arguments])) in arguments:
+            raise ConfigError(f"tune has no argument {name!r}: did you mean {guess!r}?")
+
+
+def _check(metric: str, split: Split) -> None:
     expect(split, Split, "tune(model, split)")
     if parse_metric(metric)[0] in ("Popularity", "Gini"):
         raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
-    if trials < 1:
-        raise ConfigError(f"trials must be at least 1, not {trials}")
     if len(split.valid.goals) == 0:
         raise DataError("the validation part of the split is empty: nothing to tune on")
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.errors import GraphError, MissingExtraError
+from leporid.arguments import checks_arguments
+from leporid.errors import GraphError
 from leporid.graph.kernels.layout import NeighbourLists
 from leporid.graph.kernels.symmetrise import add_lacking, merge_rows, row_limits
 from leporid.graph.neighbours import directed_neighbours, usable_k
 from leporid.graph.types import BinaryCSR, KnnGraph, Side, Similarity, binary_csr
-from leporid.machine import format_bytes, on_each_share, resolve_threads
+from leporid.machine import check_device, format_bytes, on_each_share, resolve_threads
 from leporid.progress import NullProgress, ProgressLike, make_progress
 
 SYMMETRIC = ("jaccard", "cosine")
@@ -27,6 +28,7 @@ EDGE_BYTES = 8
 """A neighbour: index and weight."""
 
 
+@checks_arguments({"threads": 1})
 def knn_graph(
     X: Any,
     k: int = 1000,
@@ -45,7 +47,8 @@ def knn_graph(
     Parameters
     ----------
     X : sparse matrix [n, m], 2-D array, or anything with `.csr()`; rows are the sets of their
-        nonzero entries. For the graph of the items pass `X.T`.
+        nonzero entries. For the graph of the items pass `X.T`. A data frame with a column of users
+        and one of items is read as `leporid.load` does.
     k : neighbours of a row, clipped to n - 1.
     side : what the rows are; a label kept in the graph.
     similarity : "jaccard" or "cosine"; a GPU computes the first, the CPU both.
@@ -53,6 +56,7 @@ def knn_graph(
     threads : None for all cores this process may use.
     progress : True for a bar, or an object of your own (`leporid.progress`).
     """
+    check_device(device)
     if similarity not in SYMMETRIC:
         raise GraphError(
             f"knn_graph needs a symmetric similarity ({', '.join(SYMMETRIC)}), not {similarity!r}"
@@ -175,21 +179,18 @@ def symmetrise(
 
 def uses_gpu(device: str, n: int) -> bool:
     """Whether to take the torch path; "cuda" without torch or CUDA is an error."""
+    check_device(device)
+    if str(device).startswith("mps"):
+        raise GraphError("graphs are computed on 'cpu' or 'cuda', not on 'mps': use 'auto'")
     if device == "cpu" or (device == "auto" and not (n >= WORTH_A_GPU and may_have_gpu())):
         return False
+    if device != "auto":
+        return True
     try:
         import torch
     except ImportError:
-        if device == "auto":
-            return False
-        raise MissingExtraError(f"device {device!r}", "torch") from None
-    if device == "auto":
-        return torch.cuda.is_available()
-    if not device.startswith("cuda"):
-        raise GraphError(f"device must be 'cpu', 'cuda' or 'auto', not {device!r}")
-    if not torch.cuda.is_available():
-        raise GraphError(f"device {device!r} was asked for, but torch finds no CUDA; use 'auto'")
-    return True
+        return False
+    return torch.cuda.is_available()
 
 
 def may_have_gpu() -> bool:

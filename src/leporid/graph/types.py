@@ -8,6 +8,7 @@ where x, y depend on the query row i only and b on the fitted row j only. `shrin
 denominator, as in the RecSys'19 evaluation study: it pulls similarities with little support to 0.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -16,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid import data
+from leporid.arguments import described, is_table
 from leporid.errors import GraphError, UnknownNameError
 
 Side = Literal["users", "items", "rows"]
@@ -61,6 +64,12 @@ def checked_csr(X: Any, name: str = "X") -> sparse.csr_array:
     """
     if not sparse.issparse(X) and callable(getattr(X, "csr", None)):
         X = X.csr()
+    _refuse_logs(X, name)
+    if X is None or isinstance(X, str | bytes | Mapping):
+        raise NotNumbersError(
+            f"{name} must hold numbers: give a matrix, an array or leporid.load(...), not "
+            f"{described(X)}"
+        )
     if not sparse.issparse(X):
         X = np.asarray(X)
         try:
@@ -92,10 +101,28 @@ def checked_csr(X: Any, name: str = "X") -> sparse.csr_array:
     return matrix
 
 
+def _is_log(X: Any) -> bool:
+    """Whether X is a table of users and items; an array or a matrix is none."""
+    return is_table(X) and data.is_log(X)
+
+
+def _refuse_logs(X: Any, name: str) -> None:
+    """Refuse what holds interactions and is no matrix, and say how one is made of it."""
+    if hasattr(X, "train_valid"):
+        raise GraphError(f"{name} must be a matrix or a log, not a Split: give it split.train")
+    if _is_log(X):
+        raise GraphError(
+            f"{name} must be a matrix, not a table of users and items: give it "
+            f"leporid.load(table).csr(), whose columns are the items in the order of their ids"
+        )
+
+
 def binary_csr(X: Any, name: str = "X") -> BinaryCSR:
-    """The nonzero entries of anything that `checked_csr` takes."""
+    """The nonzero entries of anything that `checked_csr` takes, or of a log in a data frame."""
     if isinstance(X, BinaryCSR):
         return X
+    if _is_log(X):
+        X = data.load(X)
     matrix = checked_csr(X, name)
     return BinaryCSR(
         matrix.indptr.astype(np.int64),

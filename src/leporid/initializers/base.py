@@ -14,12 +14,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.arguments import check_argument, described
 from leporid.artifacts import cache_directory, check_sealed, read_arrays, write_arrays
 from leporid.config import Config, canonical_hash, setting
-from leporid.data import IdMap, Interactions
+from leporid.data import IdMap, Interactions, as_log
 from leporid.errors import ConfigError, DataError, warn
 from leporid.initializers.catalogue import available, get
-from leporid.machine import kept_torch_threads
+from leporid.machine import check_device, kept_torch_threads
 from leporid.progress import Progress, ProgressLike, make_progress
 
 _FORMAT = "leporid.embeddings.2"
@@ -255,12 +256,20 @@ class Initializer(abc.ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.changed_words()})"
 
+    def check_device(self) -> None:
+        """Refuse a device that is not there, of a method that has this setting."""
+        settings = self.config.to_dict()
+        if "device" in settings:
+            check_device(settings["device"])
+
     def fit(self, train: Interactions, *, progress: Progress = None) -> InitialEmbeddings:
         """The initial embeddings for `train`; the same data and seed give the same bits.
 
         Rows without interactions (and, where the method reads content, without content) are
         zero. `provenance["isolated"]` counts the rows of zeros of each side.
         """
+        train = as_log(train, f"{type(self).__name__}.fit(train)")
+        self.check_device()
         if len(train) == 0:
             raise DataError(f"the training data is empty: {self.name} has nothing to fit on")
         reporter = make_progress(progress)
@@ -298,14 +307,23 @@ def initial_embeddings(
 ) -> InitialEmbeddings | None:
     """Initial embeddings of the users and items of `train`.
 
+    `train` is `Interactions`, or what `leporid.load` reads: a frame, a path, a data set's name.
     `source` is the name of an initialiser, embeddings that exist already (returned as they are),
     or None or "none": the model then draws small random numbers. `settings` are the
     initialiser's, `dim` and `seed` among them. With `cache` fitted vectors are read again.
     """
     if source is None or source == "none":
         return None
-    if not isinstance(source, str):
+    if isinstance(source, InitialEmbeddings):
         return source
+    if not isinstance(source, str):
+        raise ConfigError(
+            f"initial embeddings are the name of an initialiser, InitialEmbeddings or None, not "
+            f"{described(source)}: InitialEmbeddings(users, items) puts two Embedding together, "
+            f"and InitialEmbeddings.load(path) reads them"
+        )
+    check_argument("initial_embeddings", "cache", cache, bool)
+    train = as_log(train, "initial_embeddings(source, train)")
     with kept_torch_threads():
         return cached_fit(get(source)(**settings), train, use_cache=cache, progress=progress)
 
@@ -334,6 +352,7 @@ def cached_fit(
     A damaged entry is fitted again, and a folder that cannot be written is left alone; both with
     a warning.
     """
+    initializer.check_device()
     directory = cache_directory() if cache_dir is None else cache_dir
     if directory is None or not use_cache:
         return initializer.fit(train, progress=progress)

@@ -98,7 +98,7 @@ def compare(
         some, theirs = users[first : first + step], found[first : first + step]
         ranks_all = model.vectors_rank == "everything"
         if ranks_all:
-            own = model.top_k(some, n, exclude_seen=True).items  # as the target searches
+            own = model.top_k(some, n, include_seen=False).items  # as the target searches
         else:
             own = vectors.top_k(vectors.users[some], vectors.seen.take(some), n)
         shared = [len(np.intersect1d(a[a >= 0], b)) for a, b in zip(own, theirs, strict=True)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.arguments import checks_arguments, described
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError, import_extra
 from leporid.initializers import Embedding, InitialEmbeddings, standardize, standardizes
@@ -34,6 +35,7 @@ class _Plan(NamedTuple):
     vectors: NDArray[np.float32]
 
 
+@checks_arguments()
 def initialize(
     module: nn.Module,
     users: Tables = None,
@@ -85,6 +87,8 @@ def initialize(
     import_extra("torch", "leporid.initialize", "torch")
     if not isinstance(freeze, bool):
         raise ConfigError(f"freeze must be True or False, not {freeze!r}")
+    if standardize not in (None, True, False):
+        raise ConfigError(f"standardize must be True, False or None, not {described(standardize)}")
     names = {"users": _names(module, users), "items": _names(module, items)}
     if not any(names.values()):
         raise ConfigError("name at least one table: users=..., items=... or both")
@@ -225,6 +229,8 @@ def _padding(chosen: Any, holder: nn.Module | None, n_rows: int, name: str) -> l
         return []
     listed = [padding] if isinstance(padding, int | np.integer) else list(padding)
     for row in listed:
+        if isinstance(row, bool) or not isinstance(row, int | np.integer):
+            raise ConfigError(f"padding_idx must be a whole number or several, not {row!r}")
         if not -n_rows <= row < n_rows:
             raise ConfigError(f"padding_idx {row} is outside table {name!r} of {n_rows} rows")
     return sorted({int(row) % n_rows for row in listed})
@@ -240,7 +246,8 @@ def _factor(scale: Scale, table: torch.Tensor, size: float) -> float:
         own = float(table.detach().float().square().mean().sqrt())
         longest = 1 / math.sqrt(table.shape[1])
         return min(own or longest, longest) / (size or 1.0)
-    if isinstance(scale, str) or not np.isfinite(scale) or scale <= 0:
+    is_number = isinstance(scale, int | float | np.integer | np.floating)
+    if not is_number or not np.isfinite(scale) or scale <= 0:
         raise ConfigError(f"scale must be a positive number, 'auto' or 'match', not {scale!r}")
     return float(scale)
 

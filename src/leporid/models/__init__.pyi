@@ -5,6 +5,7 @@ from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe
 from .shared.catalogue import get as get
 from .shared.catalogue import register as register
+from .shared.lists import ExtensionUnsupportedError as ExtensionUnsupportedError
 from .shared.lists import HistoryUnsupportedError as HistoryUnsupportedError
 from .shared.lists import ItemNeighbours as ItemNeighbours
 from .shared.lists import VectorsUnsupportedError as VectorsUnsupportedError
@@ -19,6 +20,7 @@ from .shared.tables import neighbour_rows as neighbour_rows
 from .shared.train import DEFAULT_RECIPE as DEFAULT_RECIPE
 from .shared.train import continued as continued
 from .shared.train import fit_sentence as fit_sentence
+from .shared.train import model_class as model_class
 from .shared.train import named_recipe as named_recipe
 from .shared.train import train as train
 from .shared.train import write_recommendations as write_recommendations

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import check_manifest, read_object
-from leporid.data import Interactions, Split, load, split_by
+from leporid.arguments import checks_arguments
+from leporid.artifacts import check_manifest, check_output_folder, read_object
+from leporid.data import PROTOCOLS, Interactions, ItemTable, Split, load, split_by
 from leporid.errors import ConfigError, DataError, TrainingInterruptedError, UnknownNameError
 from leporid.evaluation import parse_metric
+from leporid.machine import check_device
 from leporid.models import Recommender, available, find_model
 from leporid.selection.budget import Timer, format_duration, parse_duration
 from leporid.selection.candidates import Problem
@@ -98,6 +100,7 @@ class Answer:
         return value is not None and value > self.value
 
 
+@checks_arguments({"seed": 0}, example="['dlr2', 'ease']")
 def choose(
     data: Interactions | Split | str | Path,
     budget: str | float = "10m",
@@ -139,6 +142,13 @@ def choose(
     """
     begun, seconds = clock(), parse_duration(budget)
     _check(metric, models)
+    check_device(device)
+    if output is not None:
+        check_output_folder(output)
+    if items is not None:
+        ItemTable.load(items)
+    if protocol not in PROTOCOLS:
+        raise UnknownNameError("protocol", protocol, PROTOCOLS)
     name = dataset or "log"
     if isinstance(data, str | Path):
         name, source = dataset or Path(data).stem, source or str(data)
@@ -211,6 +221,8 @@ def _check_split(split: Split) -> None:
 
 def _check(metric: str, models: Sequence[str] | None) -> None:
     """Refuse wrong arguments before any data is read."""
+    if models is not None and not len(models):
+        raise ConfigError("models must name at least one model, or be None for all of them")
     for name in models or ():
         if name not in available():
             raise UnknownNameError("model", name, available())

@@ -106,7 +106,10 @@ class RecommendRequest(_In):
     n: StrictInt = Field(10, ge=1, description="Length of each list.")
     exclude: _Bounded[Id] = Field([], description="Items not to recommend.")
     candidates: _Bounded[Id] | None = Field(None, description="The only items to rank [all].")
-    exclude_seen: StrictBool | None = Field(None, description="Leave out the history [as trained].")
+    include_seen: StrictBool | None = Field(
+        None, description="Also list what the user already has [as trained]."
+    )
+    exclude_seen: StrictBool | None = Field(None, description="The opposite of include_seen.")
     exclude_seen_by_other: StrictBool = Field(
         False, description="Leave out what the other served run knows of a user, too."
     )
@@ -118,6 +121,10 @@ class RecommendRequest(_In):
 
     def check(self, limits: ServeLimits) -> None:
         """Refuse a request for nothing, or for too much."""
+        if self.include_seen is not None and self.exclude_seen is not None:
+            raise RequestError(
+                "include_seen and exclude_seen say the same: give include_seen alone"
+            )
         asked = len(self.users) + len(self.histories)
         if asked == 0:
             raise RequestError("give at least one user or one history")
@@ -130,6 +137,10 @@ class RecommendRequest(_In):
             bound(f"items in history {number}", len(history), limits.history_length)
             named += len(history)
         bound("items named in the request", named, limits.item_list)
+
+    def shows_seen(self) -> bool | None:
+        """`include_seen`, from whichever of its two names was sent; None does as trained."""
+        return self.include_seen if self.exclude_seen is None else not self.exclude_seen
 
 
 class EventIn(_In):

@@ -50,7 +50,7 @@ class UserQuery:
     """Runs whose items of the user are not recommended either."""
     excluded: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
     candidates: NDArray[np.int32] | None = None
-    exclude_seen: bool = True
+    include_seen: bool = False
     rules: BoundRules | None = None
     explain: bool = False
     length: int = 0
@@ -99,10 +99,10 @@ class UserQuery:
         if self.candidates is not None:
             hidden[self.candidates] = False
         hidden[self.excluded] = True
-        if self.exclude_seen:
+        if not self.include_seen:
             hidden[self.history if self.user is None else self.stored] = True
         if self.known is not None:
-            hidden[self.run.model.known.hidden(not self.exclude_seen).of(self.known)] = True
+            hidden[self.run.model.known.hidden(self.include_seen).of(self.known)] = True
         return np.flatnonzero(hidden).astype(np.int32)
 
     def result(
@@ -282,7 +282,7 @@ class Service:
         return {
             **{"run": run, "name": name, "n": request.n, "explain": request.explain},
             "others": tuple(other for other in served if other is not run),
-            "exclude_seen": run.model.hides(request.exclude_seen),
+            "include_seen": run.model.shows(request.shows_seen()),
             "candidates": None if request.candidates is None else indices(request.candidates),
             "excluded": indices(request.exclude),
             "rules": rules,

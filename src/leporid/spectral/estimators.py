@@ -13,6 +13,7 @@ from leporid.config import checked
 from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
 from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, checked_csr, knn_graph
+from leporid.machine import check_device
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import extension
 from leporid.spectral.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs
@@ -97,18 +98,22 @@ class Leporid:
         """Embed the rows of X.
 
         X is the interaction matrix (scipy sparse or an array; every non-zero entry is an
-        interaction), a `graph.BinaryCSR`, whose columns may lie in a file, or a `KnnGraph`. With
+        interaction), a `graph.BinaryCSR`, whose columns may lie in a file, a data frame with a
+        column of users and one of items, or a `KnnGraph`. With
         `metric="precomputed"` a square matrix is a graph. `y` is ignored.
 
         With `client`, a `distributed.Client`, interactions are embedded on its cluster: the same
         vectors, but the graph stays there and `graph_` does not exist afterwards.
         """
+        hints = get_type_hints(type(self))
+        for name, value in self.get_params().items():
+            plain = value.item() if isinstance(value, np.generic) else value
+            checked(plain, hints[name], f"{self._name}: {name}")
+        check_device(self.device)
         if isinstance(X, KnnGraph) or self.metric == "precomputed":
             if client is not None:
                 raise ConfigError("client= takes interactions: a graph is embedded without it")
             return self.fit_graph(X, progress=progress)
-        if self.metric != "jaccard":
-            raise ConfigError(f"metric must be 'jaccard' or 'precomputed', not {self.metric!r}")
         rows = binary_csr(X, self._input)
         n = rows.n
         if n < 2:

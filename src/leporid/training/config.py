@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from leporid.config import Config, setting
+from leporid.machine import check_device
 
 _FIRST_RATE, _LAST_RATE = 1 / 25, 1e-4
 """One-cycle: share of the highest rate at the first step and at the last."""
@@ -161,7 +162,8 @@ def has_bfloat16() -> bool:
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
-    """`auto` is the first GPU where there is one, else the CPU."""
+    """`auto` is the first GPU where there is one, else the CPU; refuses one that is not there."""
+    check_device(device)
     if str(device) != "auto":
         return torch.device(device)
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")

@@ -211,13 +211,13 @@ class DLR2(NeuralRecommender):
         parts = torch.split(rows, _STATES_AT_ONCE), torch.split(recent, _STATES_AT_ONCE)
         return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])
 
-    def _top_k(self, users: Indices, n: int, exclude_seen: bool | None, allowed: Allowed) -> TopK:
+    def _top_k(self, users: Indices, n: int, include_seen: bool | None, allowed: Allowed) -> TopK:
         if allowed is None and len(users) >= _WORTH_ANCHORS:
-            hidden = self.known.hidden(not self.hides(exclude_seen)).take(users)
+            hidden = self.known.hidden(self.shows(include_seen)).take(users)
             top = self.retrieve(users, n, max(CANDIDATES, 2 * n), hidden=hidden)
             if top is not None:
                 return top
-        return super()._top_k(users, n, exclude_seen, allowed)
+        return super()._top_k(users, n, include_seen, allowed)
 
     def retrieve(
         self,

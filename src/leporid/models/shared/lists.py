@@ -2,7 +2,7 @@
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.arguments import described, is_table
 from leporid.data import IdMap, Interactions, Sequences
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError, warn
 from leporid.evaluation import BoundRules, TopK, chunk_rows, masked_top_k
@@ -40,6 +41,13 @@ class HistoryUnsupportedError(LeporidError, TypeError):
         )
 
 
+class ExtensionUnsupportedError(ConfigError, TypeError):
+    """This model has no embedding tables that could get rows for new users and items."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"{model} has no embedding tables to extend: train it again instead")
+
+
 class VectorsUnsupportedError(LeporidError, TypeError):
     """This model does not rank by dot products."""
 
@@ -62,18 +70,15 @@ def is_id(value: Any) -> bool:
     return isinstance(value, str | int | np.integer | uuid.UUID | pa.Scalar)
 
 
-def user_indices(users: IdMap, asked: Any) -> Indices:
-    """Indices of one user id or of several."""
-    if is_id(asked):
-        asked = [asked]
-    elif not isinstance(asked, Iterable):
-        raise DataError(f"users must be one id or a list of ids, not {asked!r}")
-    return users.indices(asked)
+def id_indices(ids: IdMap, asked: Any) -> Indices:
+    """Indices of one external id or of several."""
+    return ids.indices([asked] if is_id(asked) else asked)
 
 
 def check_list(history: Any) -> None:
-    if isinstance(history, str | bytes) or not isinstance(history, Iterable):
-        raise DataError(f"a history is a list of item ids, not {history!r}")
+    is_other = isinstance(history, str | bytes | Mapping) or is_table(history)
+    if is_other or not isinstance(history, Iterable):
+        raise DataError(f"a history is a list of item ids, not {described(history)}")
 
 
 def history_indices(items: IdMap, histories: Iterable[Any], model: str) -> list[Indices]:
@@ -111,7 +116,7 @@ def allowed_items(
     allowed = np.full(len(items), only is None)
     for ids, may in ((only, True), (exclude, False)):
         if ids is not None:
-            allowed[items.indices([ids] if is_id(ids) else ids)] = may
+            allowed[id_indices(items, ids)] = may
     return allowed, rules
 
 
@@ -151,17 +156,17 @@ def frame_schema(users: IdMap, items: IdMap) -> pa.Schema:
 
 
 def frames(
-    model: Any, users: Any, n: int, exclude_seen: bool | None, allowed: Allowed, progress: Any
+    model: Any, users: Any, n: int, include_seen: bool | None, allowed: Allowed, progress: Any
 ) -> Iterator[pa.Table]:
     """The lists of some users (None: of all) a part at a time, a row per recommendation."""
     check_n(n)
     everyone = np.arange(len(model.users), dtype=np.int32)
-    index = everyone if users is None else user_indices(model.users, users)
+    index = everyone if users is None else id_indices(model.users, users)
     reporter, step = make_progress(progress), chunk_rows(len(model.items))
     reporter.start("recommending", len(index))
     for first in range(0, len(index), step):
         some = index[first : first + step]
-        top = model._top_k(some, n, exclude_seen, allowed)
+        top = model._top_k(some, n, include_seen, allowed)
         row, rank = np.nonzero(top.items >= 0)
         columns = [
             model.users.ids.take(pa.array(some[row], pa.int32())),

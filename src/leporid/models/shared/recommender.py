@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from leporid.arguments import checks_arguments, takes_exclude_seen
 from leporid.config import Config, SearchSpace
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, warn
@@ -42,10 +43,10 @@ class Recommender(abc.ABC):
     """Base class of all models. Scores are float32, higher is better.
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
-    not, and `exclude_seen` hides what a user has already; None does as the model was fitted
-    (`train(..., include_seen=True)`). What a user dislikes is hidden in any case. `rules` are
-    `Rules.bind(model.catalogue(items))`. An unknown id is an `UnknownIdError`; in a history it is
-    left out and counted in a `LeporidWarning`.
+    not, and `include_seen` says whether lists may show what a user has already; None does as the
+    model was fitted (`train(..., include_seen=True)`). What a user dislikes is hidden in any case.
+    `rules` are `Rules.bind(model.catalogue(items))`. An unknown id is an `UnknownIdError`; in a
+    history it is left out and counted in a `LeporidWarning`.
     """
 
     name: ClassVar[str]
@@ -222,6 +223,20 @@ class Recommender(abc.ABC):
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._arrays().values())
 
+    def extend(
+        self,
+        items: Any = None,
+        interactions: Any = None,
+        *,
+        columns: tuple[str, ...] = (),
+        length: float | None = None,
+        cold_item_share: float | None = None,
+        steps: int = 0,
+        progress: bool | ProgressLike | None = None,
+    ) -> Self:
+        """A new model with rows for new users and items; only neural models have such rows."""
+        raise lists.ExtensionUnsupportedError(self.name)
+
     def _if_fitted(self, value: T | None) -> T:
         if value is None:
             raise NotFittedError(f"{self.name} is not fitted yet: call fit(split) first")
@@ -236,6 +251,7 @@ class Recommender(abc.ABC):
         sizes = {**vars(self.config), "users": self.train.n_users, "items": self.train.n_items}
         saved.restore(self, arrays, sizes)
 
+    @checks_arguments()
     def save(self, path: str | Path) -> Path:
         """Write the directory `path`, which is replaced as a whole; a crash leaves the old one."""
         config, fitting = self.config.to_dict(), self.fitting.to_dict()
@@ -243,6 +259,7 @@ class Recommender(abc.ABC):
         return saved.write_saved(path, about, self._arrays(), self.known, self.train)
 
     @classmethod
+    @checks_arguments()
     def load(cls, path: str | Path, *, mapped: bool = False) -> Self:
         """Read what `save` wrote. Called on `Recommender`, it finds the class by name.
 
@@ -263,12 +280,14 @@ class Recommender(abc.ABC):
             raise DataError(f"{path} does not hold a sound {name}: {error}") from None
         return model
 
+    @takes_exclude_seen
+    @checks_arguments()
     def recommend(
         self,
         users: Any,
         n: int = 10,
-        exclude_seen: bool | None = None,
         *,
+        include_seen: bool | None = None,
         only: Ids = None,
         exclude: Ids = None,
         rules: BoundRules | None = None,
@@ -278,16 +297,18 @@ class Recommender(abc.ABC):
         Returns `(items, scores)`, of shape [n] for one id and [m, n] for several; where fewer than
         n items remain, None and -inf fill the row.
         """
-        index = lists.user_indices(self.users, users)
+        index = lists.id_indices(self.users, users)
         allowed = lists.allowed_items(self.items, only, exclude, rules)
-        return self._external(self._top_k(index, n, exclude_seen, allowed), lists.is_id(users))
+        return self._external(self._top_k(index, n, include_seen, allowed), lists.is_id(users))
 
+    @takes_exclude_seen
+    @checks_arguments()
     def recommend_history(
         self,
         histories: Sequence[Any],
         n: int = 10,
-        exclude_seen: bool | None = None,
         *,
+        include_seen: bool | None = None,
         only: Ids = None,
         exclude: Ids = None,
         rules: BoundRules | None = None,
@@ -297,21 +318,24 @@ class Recommender(abc.ABC):
         A history of which the model knows no item is an `UnknownIdError`.
         """
         lists.check_list(histories)
-        single = len(histories) > 0 and lists.is_id(histories[0])
-        asked = [histories] if single else histories
+        asked = list(histories)
+        single = len(asked) > 0 and lists.is_id(asked[0])
+        asked = [asked] if single else asked
         rows = lists.history_indices(self.items, asked, self.name)
         allowed = lists.allowed_items(self.items, only, exclude, rules)
-        seen = Sequences.from_rows(rows) if self.hides(exclude_seen) else None
+        seen = None if self.shows(include_seen) else Sequences.from_rows(rows)
         shape = len(rows), n, self.known.n_items
         top = lists.rank(lambda part: self.score_histories(rows[part]), *shape, seen, allowed)
         return self._external(top, single)
 
+    @takes_exclude_seen
+    @checks_arguments()
     def recommend_frame(
         self,
         users: Any = None,
         n: int = 10,
-        exclude_seen: bool | None = None,
         *,
+        include_seen: bool | None = None,
         only: Ids = None,
         exclude: Ids = None,
         rules: BoundRules | None = None,
@@ -319,9 +343,10 @@ class Recommender(abc.ABC):
     ) -> pa.Table:
         """The lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
         allowed = lists.allowed_items(self.items, only, exclude, rules)
-        parts = lists.frames(self, users, n, exclude_seen, allowed, progress)
+        parts = lists.frames(self, users, n, include_seen, allowed, progress)
         return pa.concat_tables([lists.frame_schema(self.users, self.items).empty_table(), *parts])
 
+    @checks_arguments()
     def similar_items(self, items: Any, n: int = 10) -> Lists:
         """The `n` items most like an item, or like each of several, by the users they share.
 
@@ -330,11 +355,12 @@ class Recommender(abc.ABC):
         """
         lists.check_n(n)
         single = lists.is_id(items)
-        index = self.items.indices([items] if single else items)
+        index = lists.id_indices(self.items, items)
         near = ItemNeighbours(self.known, n, index.tolist())
         found = [near.similar(int(item), n) for item in index]
         return self._external(lists.padded(found, n), single)
 
+    @checks_arguments()
     def explain(self, user: Any, item: Any, n: int = 3) -> Lists:
         """Why an item: at most `n` items of a user, the strongest reason first, by `reason_kind`.
 
@@ -360,20 +386,21 @@ class Recommender(abc.ABC):
         """What rules are bound to: an item table, as `ItemTable.load` takes it, and vectors."""
         return Catalogue(self.known, items, lambda: lists.vectors_of(self))
 
+    @takes_exclude_seen
     def top_k(
-        self, users: Indices, n: int, *, exclude_seen: bool | None = None, only: Ids = None,
+        self, users: Indices, n: int, *, include_seen: bool | None = None, only: Ids = None,
         exclude: Ids = None,
     ) -> TopK:  # fmt: skip
         """`recommend` on user indices, returning item indices."""
         users, allowed = self._check_users(users), lists.allowed_items(self.items, only, exclude)
-        return self._top_k(users, n, exclude_seen, allowed)
+        return self._top_k(users, n, include_seen, allowed)
 
-    def hides(self, exclude_seen: bool | None) -> bool:
-        """Whether lists leave out what a user already has."""
-        return not self.fitting.include_seen if exclude_seen is None else exclude_seen
+    def shows(self, include_seen: bool | None) -> bool:
+        """Whether lists may show what a user already has; None does as the model was fitted."""
+        return self.fitting.include_seen if include_seen is None else include_seen
 
-    def _top_k(self, users: Indices, n: int, exclude_seen: bool | None, allowed: Allowed) -> TopK:
-        seen = self.known.hidden(not self.hides(exclude_seen)).take(users)
+    def _top_k(self, users: Indices, n: int, include_seen: bool | None, allowed: Allowed) -> TopK:
+        seen = self.known.hidden(self.shows(include_seen)).take(users)
         shape = len(users), n, self.known.n_items
         return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 

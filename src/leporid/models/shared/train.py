@@ -3,10 +3,9 @@
 `write_recommendations` puts its lists for any number of users into one file.
 """
 
-from __future__ import annotations
-
+import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -15,11 +14,13 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from leporid import training
-from leporid.artifacts import atomic_path
+from leporid.arguments import checks_arguments, described, takes_exclude_seen
+from leporid.artifacts import atomic_path, check_output_file, check_output_folder
 from leporid.data import TABLES, Split, expect
-from leporid.errors import ConfigError, warn
+from leporid.errors import ConfigError, closest, warn
 from leporid.evaluation import BoundRules
 from leporid.initializers import InitialEmbeddings, initial_embeddings
+from leporid.machine import check_device
 from leporid.models.shared import catalogue
 from leporid.models.shared.lists import Ids, allowed_items, frame_schema, frames
 from leporid.models.shared.recommender import Recommender
@@ -54,6 +55,7 @@ def named_recipe(cls: type[Recommender], recipe: str | None) -> str | None:
     return None if recipe is DEFAULT_RECIPE and recipe not in cls.recipes else recipe
 
 
+@checks_arguments({"seed": 0})
 def train(
     name: str | type[Recommender],
     split: Split,
@@ -62,7 +64,7 @@ def train(
     seed: int = 123,
     recipe: str | None = DEFAULT_RECIPE,
     init_settings: Mapping[str, Any] | None = None,
-    device: str | torch.device = "auto",
+    device: "str | torch.device" = "auto",
     progress: bool | ProgressLike | None = True,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -71,7 +73,7 @@ def train(
     items: Any = None,
     users: Any = None,
     features: bool | Literal["auto"] = "auto",
-    callbacks: Sequence[Callback] = (),
+    callbacks: "Sequence[Callback]" = (),
     **settings: Any,
 ) -> Recommender:
     """Fit the model `name` (or a class of your own) on `split`, with the initial embeddings `init`.
@@ -99,8 +101,11 @@ def train(
         fit, which has as many steps, does not ask them again
     settings : settings of the model, over those of the recipe
     """
-    cls: Any = catalogue.get(name) if isinstance(name, str) else name
+    cls = model_class(name)
     expect(split, Split, "train(model, split)")
+    check_device(device)
+    if checkpoint is not None:
+        check_output_folder(checkpoint)
     split = split.including_seen(include_seen)
     given = ("items", items), ("users", users)
     tables = {side: TABLES[side].load(source) for side, source in given if source is not None}
@@ -108,6 +113,7 @@ def train(
     recipe = named_recipe(cls, recipe)
     settings |= {f"{table.kind}_table": table.name for table in tables.values() if features}
     size = {"dim": init.users.dim} if isinstance(init, InitialEmbeddings) else {}
+    _check_settings(cls, settings)
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **size, **settings})
     config: Any = model.config
     compared = features == "auto" and _can_compare(cls, tables, split, config)
@@ -134,6 +140,26 @@ def train(
     finally:
         if reporter is not progress:
             reporter.close()
+
+
+def model_class(name: str | type[Recommender]) -> Any:
+    """The class of a model's name, or a class of the user's own."""
+    if isinstance(name, type) and issubclass(name, Recommender):
+        return name
+    if isinstance(name, str):
+        return catalogue.get(name)
+    raise ConfigError(
+        f"the model must be a name such as 'dlr2' or a class of models, not {described(name)}"
+    )
+
+
+def _check_settings(cls: type[Recommender], settings: Mapping[str, Any]) -> None:
+    """Refuse an unknown setting whose name is nearest to that of an argument of `train`."""
+    own, arguments = cls.config_class().to_dict(), inspect.signature(train).parameters
+    also = {*cls.config_class.renamed, *cls.config_class.removed}
+    for name in settings.keys() - own.keys() - also:
+        if (guess := closest(name, [*own, *arguments])) in arguments:
+            raise ConfigError(f"train has no argument {name!r}: did you mean {guess!r}?")
 
 
 def _warn_of_replacing(checkpoint: str | Path | None, resume: bool) -> None:
@@ -164,10 +190,24 @@ def _better(model: Any, split: Split, seed: int, how: dict[str, Any]) -> Recomme
     return cast(Recommender, kept)
 
 
-def _check(
-    cls: Any, init: Any, init_settings: Any, callbacks: Sequence[Callback], tables: Any
-) -> None:
+def _check(cls: Any, init: Any, init_settings: Any, callbacks: Any, tables: Any) -> None:
     """Refuse what a model has no use for."""
+    is_other = init is not None and not isinstance(init, str | InitialEmbeddings)
+    if is_other:
+        raise ConfigError(
+            f"init must be the name of an initialiser, InitialEmbeddings or None, not "
+            f"{described(init)}: leporid.initializers.InitialEmbeddings(users, items) puts two "
+            f"Embedding together"
+        )
+    if not isinstance(callbacks, Collection) or isinstance(callbacks, str):
+        raise ConfigError(f"callbacks must be a list, not {described(callbacks)}")
+    if cls.takes_initial_vectors:
+        for callback in callbacks:
+            if not isinstance(callback, training.Callback):
+                raise ConfigError(
+                    f"callbacks must be objects of leporid.training.Callback, not "
+                    f"{described(callback)}"
+                )
     if init_settings and not isinstance(init, str):
         raise ConfigError("init_settings are those of an initialiser: give its name as `init`")
     if cls.takes_initial_vectors:
@@ -199,13 +239,15 @@ def fit_sentence(model: Recommender) -> str:
     )
 
 
+@takes_exclude_seen
+@checks_arguments()
 def write_recommendations(
     model: Recommender,
     target: str | Path,
     users: Any = None,
     n: int = 10,
-    exclude_seen: bool | None = None,
     *,
+    include_seen: bool | None = None,
     only: Ids = None,
     exclude: Ids = None,
     rules: BoundRules | None = None,
@@ -219,10 +261,11 @@ def write_recommendations(
     if target.suffix not in _FORMATS:
         known = ", ".join(_FORMATS)
         raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
+    check_output_file(target)
     schema = frame_schema(model.users, model.items)
     allowed = allowed_items(model.items, only, exclude, rules)
     with atomic_path(target) as path, _FORMATS[target.suffix](path, schema) as file:
-        for table in frames(model, users, n, exclude_seen, allowed, progress):
+        for table in frames(model, users, n, include_seen, allowed, progress):
             rows += table.num_rows
             if target.suffix != ".jsonl":
                 file.write_table(table)
