@@ -156,8 +156,7 @@ def model_class(name: str | type[Recommender]) -> Any:
 def _check_settings(cls: type[Recommender], settings: Mapping[str, Any]) -> None:
     """Refuse an unknown setting whose name is nearest to that of an argument of `train`."""
     own, arguments = cls.config_class().to_dict(), inspect.signature(train).parameters
-    also = {*cls.config_class.renamed, *cls.config_class.removed}
-    for name in settings.keys() - own.keys() - also:
+    for name in settings.keys() - own.keys():
         if (guess := closest(name, [*own, *arguments])) in arguments:
             raise ConfigError(f"train has no argument {name!r}: did you mean {guess!r}?")
 
