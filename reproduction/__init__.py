@@ -4,6 +4,7 @@
 of the repository, on the public API of `leporid` and the records in `results/`.
 
 __main__           The command line
+check_outcomes     Fails where a commit changes a file of outcomes per user (`make lint`)
 claims.toml        The paper's claims, our sentences about them, and the comparisons behind both
 confirmed_baselines  `confirm-classical`: the best recorded trials on all validation users
 default_ratios     Defaults of classical models beside the best settings tried, each log left out
@@ -25,7 +26,7 @@ report             Sections of the HTML report: tables with intervals, significa
 sequence_tables    `sequence-settings`: what one change does to SASRec and HGN on validation
 simulations        The data of Figures 1 and 2
 specs              The grids that a table or figure needs
-store              `PackedResults`: the records of the repository, two files per data set
+store              `PackedResults`: the records and outcomes per user of the repository
 study_cells        One cell of the study: data, initial embeddings, run, record
 study_runner       Its cells on several processes, until the time is over
 study_tables       Its records in `results/`, compared: the tables of docs/initialisation.md

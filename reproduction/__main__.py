@@ -51,7 +51,7 @@ WORK = {
     "run": "the grids of a file --source, with logs in the folder --data; records to --results",
     "tune-classical": "every classical model tuned on --source and tested once, two records each",
     "confirm-classical": "the best recorded trials on all validation users of the logs --data",
-    "pack": "the records of --results into two files per data set",
+    "pack": "the records of --results into one file per data set, outcomes into one per experiment",
 }
 
 

@@ -1,20 +1,26 @@
-"""`PackedResults`: the records of a repository, two files per data set.
+"""`PackedResults`: the records and the outcomes per user of a repository.
 
-Grids write a file per run (`leporid.experiments.Results`). `pack` folds them into
+Grids write two files per run (`leporid.experiments.Results`). `pack` folds them into
 
-<root>/<dataset>.jsonl          a record per line, sorted
-<root>/<dataset>.users.parquet  a row per run: its key, and `HIT_COLUMNS` as lists
+<root>/<dataset>.jsonl                          a record per line, sorted
+<root>/<dataset>/<experiment>.users.parquet     a row per run: its key, and `HIT_COLUMNS` as lists
+<root>/<dataset>/<experiment>+2.users.parquet   runs of the experiment that were packed later
+<root>/<dataset>.users.parquet                  outcomes packed before each experiment had its file
 
-Whoever reads sees both. `python -m reproduction pack` packs the folder `results`.
+Git keeps every version of a binary file whole, so a file of outcomes is written once and never
+changed (`reproduction.check_outcomes`). It is deleted when later files supersede all its runs.
+Readers see loose and packed runs alike. `python -m reproduction pack` packs the folder `results`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
@@ -26,6 +32,11 @@ from leporid.experiments import Results, RunRecord, safe_name
 from reproduction.old_records import read_record
 
 _USERS = ".users.parquet"
+_LATER = re.compile(r"\+(\d+)\.users\.parquet$")
+"""The end of the name of a later file of an experiment; no experiment's own name holds a "+"."""
+
+Outcomes = Mapping[str, MetricTable | None]
+"""By key; None where a run that replaced another kept no outcomes."""
 
 
 class PackedResults(Results):
@@ -48,7 +59,7 @@ class PackedResults(Results):
         except DataError:
             if self.path(key).is_file():
                 return None
-        return self._packed_outcomes(key).get(key)
+        return self._packed_outcomes(key) if key in self._packed_records(key) else None
 
     def records(self, dataset: str, experiments: Iterable[str]) -> list[RunRecord]:
         """All records of some experiments on a data set, ordered by experiment and key."""
@@ -61,32 +72,43 @@ class PackedResults(Results):
         return records
 
     def pack(self) -> int:
-        """Fold every run that is a file of its own into the files of its data set; how many."""
+        """Fold every run that is a file of its own into the packed files; returns how many."""
         count = 0
         for folder in sorted(path for path in self.root.iterdir() if path.is_dir()):
             with FileLock(folder / ".pack.lock"):
                 keys = self._keys(f"{folder.name}/*/")
                 if keys:
                     self._pack(folder.name, keys)
+                self._delete_superseded(folder.name)
             count += len(keys)
         return count
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Forget some runs, packed or not; a key without a run is no error."""
+        """Forget some runs, packed or not; a key without a run is no error.
+
+        Their packed outcomes are not read any more; the next `pack` deletes a file of outcomes
+        that nobody reads. So the runs that replace them get a file of another name.
+        """
         gone = set(keys)
         for dataset in {key.partition("/")[0] for key in gone}:
             (self.root / dataset).mkdir(parents=True, exist_ok=True)
             with FileLock(self.root / dataset / ".pack.lock"):
-                records, outcomes = self._packed_records(dataset), self._packed_outcomes(dataset)
+                records = self._packed_records(dataset)
                 if gone & records.keys():
                     kept = {key: run for key, run in records.items() if key not in gone}
-                    self._write(dataset, kept, {key: outcomes.get(key) for key in kept})
+                    self._write_records(dataset, kept)
         self._unlink(gone)
 
     def _pack(self, dataset: str, keys: Iterable[str]) -> None:
         loose = {key: RunRecord.read(self.path(key)) for key in keys}
-        kept = {**self._packed_outcomes(dataset), **{key: self.outcomes(key) for key in keys}}
-        self._write(dataset, {**self._packed_records(dataset), **loose}, kept)
+        new: dict[str, dict[str, MetricTable | None]] = {}
+        for key in keys:
+            found = self.outcomes(key)
+            if not _same(found, self._packed_outcomes(key)):
+                new.setdefault(key.rpartition("/")[0], {})[key] = found
+        for experiment, outcomes in new.items():
+            _write_outcomes(self._next_file(experiment), outcomes)
+        self._write_records(dataset, {**self._packed_records(dataset), **loose})
         self._unlink(keys)
 
     def _keys(self, folder: str) -> list[str]:
@@ -99,20 +121,7 @@ class PackedResults(Results):
             self.path(key).unlink(missing_ok=True)
             self.path(key, _USERS).unlink(missing_ok=True)
 
-    def _write(
-        self,
-        dataset: str,
-        records: Mapping[str, RunRecord],
-        kept: Mapping[str, MetricTable | None],
-    ) -> None:
-        """The two files of a data set."""
-        outcomes = {key: found for key, found in sorted(kept.items()) if found}
-        hits = [table.hit_columns() for table in outcomes.values()]
-        columns = {name: [own[name] for own in hits] for name in HIT_COLUMNS}
-        kinds = [("run", pa.string()), *((name, pa.list_(pa.int32())) for name in HIT_COLUMNS)]
-        with atomic_path(self.path(dataset, _USERS)) as target:
-            table = pa.table({"run": list(outcomes), **columns}, schema=pa.schema(kinds))
-            pq.write_table(table, target, compression="zstd", compression_level=19)
+    def _write_records(self, dataset: str, records: Mapping[str, RunRecord]) -> None:
         lines = [
             json.dumps(record.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
             for _, record in sorted(records.items())
@@ -121,46 +130,113 @@ class PackedResults(Results):
             target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def _packed_records(self, key: str) -> Mapping[str, RunRecord]:
-        return _read_records(*_stamp(self.path(key.partition("/")[0], ".jsonl")))
+        path = self.path(key.partition("/")[0], ".jsonl")
+        return _read_records(path, _stamp(path)) if path.is_file() else {}
 
-    def _packed_outcomes(self, key: str) -> Mapping[str, MetricTable]:
-        dataset = key.partition("/")[0]
-        records = _stamp(self.path(dataset, ".jsonl"))
-        return _read_outcomes(*_stamp(self.path(dataset, _USERS)), *records)
+    def _packed_outcomes(self, key: str) -> MetricTable | None:
+        """What the newest packed file that has the run says of it."""
+        try:
+            return self._newest_outcomes(key)
+        except FileNotFoundError:
+            # Another process deleted a file that later ones supersede: those are there now.
+            return self._newest_outcomes(key)
+
+    def _newest_outcomes(self, key: str) -> MetricTable | None:
+        common = self.path(key.partition("/")[0], _USERS)
+        own = self._files(key.rpartition("/")[0])
+        for path in [*reversed(own), *_existing(common)]:
+            outcomes = self._outcomes_in(path)
+            if key in outcomes:
+                return outcomes[key]
+        return None
+
+    def _outcomes_in(self, path: Path) -> Outcomes:
+        """The outcomes of a file by the keys that their records have today."""
+        dataset = path.relative_to(self.root).parts[0].removesuffix(_USERS)
+        lines = self.path(dataset, ".jsonl")
+        filed = _read_filed(lines, _stamp(lines)) if lines.is_file() else {}
+        return {
+            filed[key].key if key in filed else key: outcomes
+            for key, outcomes in _read_outcomes(path, _stamp(path)).items()
+        }
+
+    def _files(self, experiment: str) -> list[Path]:
+        """The files of outcomes of `<dataset>/<experiment>`, oldest first."""
+        first = self.path(experiment, _USERS)
+        later = first.parent.glob(f"{first.name.removesuffix(_USERS)}+*{_USERS}")
+        return [*_existing(first), *sorted(later, key=_number)]
+
+    def _next_file(self, experiment: str) -> Path:
+        """Where the next outcomes of an experiment go: a name that no file of it has."""
+        files = self._files(experiment)
+        return self.path(experiment, f"+{_number(files[-1]) + 1}{_USERS}" if files else _USERS)
+
+    def _delete_superseded(self, dataset: str) -> None:
+        """Delete files of outcomes whose runs are all gone, or in later files."""
+        unseen = set(self._packed_records(dataset))
+        own = sorted((self.root / dataset).glob(f"*{_USERS}"), key=_number, reverse=True)
+        for path in [*own, *_existing(self.path(dataset, _USERS))]:
+            held = self._outcomes_in(path).keys()
+            if not held & unseen:
+                path.unlink()
+            unseen -= held
 
 
-def _stamp(path: Path) -> tuple[Path, tuple[int, int] | None]:
-    """A path, and what changes when the file does; None for a file that is not there."""
-    try:
-        about = path.stat()
-    except FileNotFoundError:
-        return path, None
-    return path, (about.st_mtime_ns, about.st_ino)
+def _existing(path: Path) -> list[Path]:
+    return [path] if path.is_file() else []
+
+
+def _number(path: Path) -> int:
+    """1 for the first file of an experiment, then 2 and so on."""
+    later = _LATER.search(path.name)
+    return int(later[1]) if later else 1
+
+
+def _same(first: MetricTable | None, second: MetricTable | None) -> bool:
+    """Whether two runs have the same outcomes, or neither has any."""
+    if first is None or second is None:
+        return first is second
+    one, other = first.hit_columns(), second.hit_columns()
+    return all(np.array_equal(one[name], other[name]) for name in HIT_COLUMNS)
+
+
+def _write_outcomes(path: Path, outcomes: Outcomes) -> None:
+    """A row per run; lists are null where a run kept no outcomes."""
+    nothing = dict.fromkeys(HIT_COLUMNS)
+    rows = [
+        {"run": key, **(nothing if found is None else found.hit_columns())}
+        for key, found in sorted(outcomes.items())
+    ]
+    kinds = [("run", pa.string()), *((name, pa.list_(pa.int32())) for name in HIT_COLUMNS)]
+    table = pa.Table.from_pylist(rows, schema=pa.schema(kinds))
+    with atomic_path(path) as target:
+        pq.write_table(table, target, compression="zstd", compression_level=19)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What changes when the file does."""
+    about = path.stat()
+    return about.st_mtime_ns, about.st_ino
 
 
 @lru_cache(maxsize=8)
-def _read_filed(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, RunRecord]:
+def _read_filed(path: Path, stamp: tuple[int, int]) -> Mapping[str, RunRecord]:
     """The packed records of a data set by the keys that its two files have for them."""
-    lines = path.read_text(encoding="utf-8").splitlines() if stamp else []
+    lines = path.read_text(encoding="utf-8").splitlines()
     return dict(read_record(json.loads(line)) for line in lines)
 
 
 @lru_cache(maxsize=8)
-def _read_records(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, RunRecord]:
+def _read_records(path: Path, stamp: tuple[int, int]) -> Mapping[str, RunRecord]:
     return {record.key: record for record in _read_filed(path, stamp).values()}
 
 
-@lru_cache(maxsize=8)
-def _read_outcomes(
-    path: Path,
-    stamp: tuple[int, int] | None,
-    records: Path,
-    records_stamp: tuple[int, int] | None,
-) -> Mapping[str, MetricTable]:
-    if stamp is None:
-        return {}
-    filed = _read_filed(records, records_stamp)
+@lru_cache(maxsize=64)
+def _read_outcomes(path: Path, stamp: tuple[int, int]) -> Outcomes:
     table = pq.read_table(path)
-    arrays = ([row.values.to_numpy() for row in table[name]] for name in HIT_COLUMNS)
-    keys = (filed[key].key if key in filed else key for key in table["run"].to_pylist())
-    return dict(zip(keys, map(MetricTable.from_hits, *arrays), strict=True))
+    columns = [table[name] for name in HIT_COLUMNS]
+    found: dict[str, MetricTable | None] = {}
+    for key, *lists in zip(table["run"].to_pylist(), *columns, strict=True):
+        arrays = [own.values.to_numpy() for own in lists if own.is_valid]
+        found[key] = MetricTable.from_hits(*arrays) if arrays else None
+    return found

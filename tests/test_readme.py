@@ -53,12 +53,6 @@ SMALLER = {
 """What a page says about a large log, as it is said about a small one without network."""
 
 
-def test_the_first_screen_has_commands_python_and_shell() -> None:
-    assert [language for language, _ in BLOCKS] == ["shell", "python", "python", "shell"]
-    first = README[: README.index("## Five lines of Python")]
-    assert "Where it does not help" in first
-
-
 def test_no_line_embeds_a_log_that_has_not_been_split() -> None:
     for line in re.findall(r"^leporid embed (\S+)", README, re.MULTILINE):
         assert re.search(rf"^leporid data split .* -o {line}\b", README, re.MULTILINE), line

@@ -16,6 +16,8 @@ from reproduction.store import PackedResults
 from tests.experiments.records import record
 
 EXPERIMENT = ("ml-1m-r3", ["initialisers"])
+FIRST = "ml-1m-r3/initialisers.users.parquet"
+SECOND, THIRD = FIRST.replace(".", "+2.", 1), FIRST.replace(".", "+3.", 1)
 
 
 def outcomes(seed: int, users: int = 9) -> MetricTable:
@@ -41,18 +43,20 @@ def state(root: Path) -> list[tuple[RunRecord, dict[str, list[int]] | None]]:
     ]
 
 
-def test_packing_changes_two_files_and_no_answer(tmp_path: Path) -> None:
+def files(root: Path) -> dict[str, bytes]:
+    """The content of every file by its path, without locks."""
+    paths = [path for path in root.rglob("*") if path.is_file() and path.name != ".pack.lock"]
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_packing_leaves_two_files_and_changes_no_answer(tmp_path: Path) -> None:
     runs = fill(tmp_path)
     before = state(tmp_path)
     assert [run for run, _ in before] == runs
     assert [users is None for _, users in before] == [True, False, False]
     assert PackedResults(tmp_path).pack() == 3
     assert state(tmp_path) == before
-    names = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
-    assert [name for name in names if not name.endswith(".lock")] == [
-        "ml-1m-r3.jsonl",
-        "ml-1m-r3.users.parquet",
-    ]
+    assert files(tmp_path).keys() == {"ml-1m-r3.jsonl", FIRST}
     lines = (tmp_path / "ml-1m-r3.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [run.to_dict() for run in runs]
     assert PackedResults(tmp_path).get(runs[1].key) == runs[1]
@@ -73,6 +77,99 @@ def test_later_runs_join_and_a_repeated_one_replaces(tmp_path: Path) -> None:
     assert state(tmp_path) == before
     assert PackedResults(tmp_path).pack() == 0
     assert (tmp_path / "ml-1m-r3.jsonl").read_bytes() != packed
+
+
+def test_a_file_of_outcomes_never_changes_and_goes_once_superseded(tmp_path: Path) -> None:
+    results = PackedResults(tmp_path)
+    first, second, third = fill(tmp_path)
+    results.pack()
+    written = files(tmp_path)
+    assert results.pack() == 0
+    assert files(tmp_path) == written
+
+    results.add(second, outcomes(50))
+    before = state(tmp_path)
+    results.pack()
+    assert state(tmp_path) == before
+    assert files(tmp_path).keys() == {"ml-1m-r3.jsonl", FIRST, SECOND}
+    assert files(tmp_path)[FIRST] == written[FIRST]
+
+    results.add(third, outcomes(51))
+    results.add(second, outcomes(52))
+    before = state(tmp_path)
+    results.pack()
+    assert state(tmp_path) == before
+    assert files(tmp_path).keys() == {"ml-1m-r3.jsonl", THIRD}, "no run reads the others"
+    assert first in [run for run, _ in before]
+
+
+def test_the_same_outcomes_are_not_written_again(tmp_path: Path) -> None:
+    fill(tmp_path)
+    PackedResults(tmp_path).pack()
+    written = files(tmp_path)
+    fill(tmp_path)
+    assert PackedResults(tmp_path).pack() == 3
+    assert files(tmp_path) == written
+
+
+def test_a_run_repeated_without_outcomes_has_none(tmp_path: Path) -> None:
+    _, second, _ = fill(tmp_path)
+    results = PackedResults(tmp_path)
+    results.pack()
+    results.add(second)
+    results.path(second.key, ".users.parquet").unlink(missing_ok=True)
+    results.pack()
+    assert results.get(second.key) == second
+    assert results.outcomes(second.key) is None
+    assert [users is None for _, users in state(tmp_path)] == [True, True, False]
+
+
+def test_outcomes_packed_for_a_whole_data_set_are_still_read(tmp_path: Path) -> None:
+    runs = fill(tmp_path)
+    results = PackedResults(tmp_path)
+    results.pack()
+    before = state(tmp_path)
+    # Before each experiment had its file, all of a data set lay in one with the same columns.
+    (tmp_path / FIRST).rename(tmp_path / "ml-1m-r3.users.parquet")
+    assert state(tmp_path) == before
+    together = files(tmp_path)["ml-1m-r3.users.parquet"]
+    results.add(runs[1], outcomes(50))
+    before = state(tmp_path)
+    results.pack()
+    assert state(tmp_path) == before
+    assert files(tmp_path).keys() == {"ml-1m-r3.jsonl", "ml-1m-r3.users.parquet", FIRST}
+    assert files(tmp_path)["ml-1m-r3.users.parquet"] == together
+    results.add(runs[2], outcomes(51))
+    results.pack()
+    assert files(tmp_path).keys() == {"ml-1m-r3.jsonl", FIRST, SECOND}
+
+
+def test_a_removed_run_has_no_outcomes_and_its_file_goes_with_the_last(tmp_path: Path) -> None:
+    _, second, third = fill(tmp_path)
+    results = PackedResults(tmp_path)
+    results.pack()
+    written = files(tmp_path)[FIRST]
+    results.remove([second.key])
+    results.pack()
+    assert results.outcomes(second.key) is None
+    assert results.outcomes(third.key) is not None
+    assert files(tmp_path)[FIRST] == written
+    results.remove([third.key])
+    (fourth,) = fill(tmp_path, range(3, 4))
+    results.pack()
+    assert results.outcomes(fourth.key) is not None
+    assert files(tmp_path).keys() == {"ml-1m-r3.jsonl", SECOND}, "a name of its own"
+
+
+def test_experiments_do_not_share_a_file(tmp_path: Path) -> None:
+    (run,) = fill(tmp_path, range(1, 2))
+    other = RunRecord.from_dict({**run.to_dict(), "experiment": "initialisers-2"})
+    PackedResults(tmp_path).add(other, outcomes(7))
+    PackedResults(tmp_path).pack()
+    assert {FIRST, "ml-1m-r3/initialisers-2.users.parquet"} < files(tmp_path).keys()
+    found = PackedResults(tmp_path).outcomes(other.key)
+    assert found is not None
+    np.testing.assert_array_equal(found.hits, outcomes(7).hits)
 
 
 def test_failures_and_claims_stay_where_they_are(tmp_path: Path) -> None:
