@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from starlette.types import Message
 
 from leporid.errors import ConfigError, DataError
 from leporid.models import ItemNeighbours, Recommender
@@ -207,6 +208,35 @@ def test_only_its_own_names_reach_the_server(run_dir: Path) -> None:
         assert status(host) == 400, host
     refused = get(app, "/health", headers={"Host": "evil.example:80"}).json()["error"]
     assert "--allowed-hosts evil.example" in refused
+
+
+@pytest.mark.parametrize("allowed", [None, ["films.example"]])
+def test_a_request_names_its_host_once(run_dir: Path, allowed: list[str] | None) -> None:
+    app = create_app(run_dir, allowed_hosts=allowed)
+
+    def status(*hosts: str, version: str = "1.1") -> int:
+        told: list[Message] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request"}
+
+        async def send(message: Message) -> None:
+            told.append(message)
+
+        scope = {
+            **{"type": "http", "method": "GET", "path": "/health", "http_version": version},
+            "server": ("127.0.0.1", 80),
+            **{"query_string": b"", "headers": [(b"host", host.encode()) for host in hosts]},
+        }
+        asyncio.run(app(scope, receive, send))
+        return int(told[0]["status"])
+
+    assert status("films.example") == 200
+    assert status("films.example", "evil.example") == 400
+    assert status("evil.example", "films.example") == 400
+    assert status("films.example", "films.example") == 400
+    assert status() == 400
+    assert status(version="1.0") == (400 if allowed else 200)
 
 
 def test_any_broken_folder_is_409_and_the_old_run_stays(

@@ -165,7 +165,12 @@ class Guard:
             await self.app(scope, _replayed(body, receive), send)
 
     def _refused(self, scope: Scope, headers: dict[bytes, bytes]) -> JSONResponse | None:
-        """The answer to a request without a token, or for another host."""
+        """The answer to a request without a token, or for another host, or for several."""
+        named = sum(name == b"host" for name, _ in scope["headers"])
+        if named > 1:  # RFC 9112, 3.2: a proxy before us may have believed the other one
+            return refusal(400, f"the request has {named} Host headers: send one")
+        if named == 0 and scope.get("http_version") == "1.1":
+            return refusal(400, "the request has no Host header: send one")
         if self.hosts is not None:
             host = _host(headers.get(b"host", b"").decode("latin-1"))
             if host not in self.hosts and host != (scope.get("server") or ("",))[0]:
