@@ -248,7 +248,7 @@ def _add_failures(app: FastAPI) -> None:
                 status, text, headers = error.status, str(error), {"Retry-After": "1"}
             case StoreError():
                 status, headers = 503, {"Retry-After": "60"}
-                text = "the store of events is full or does not answer: try again later"
+                text = "the store of events is full, gone or does not answer: try again later"
                 _LOG.error("request %s: %s", http.state.request_id, error)
             case HungUpError():
                 status, text = 499, str(error)
