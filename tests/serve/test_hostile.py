@@ -299,6 +299,17 @@ def test_the_first_error_ends_the_check_of_a_body(body: dict[str, Any]) -> None:
     assert told.value.error_count() <= 2, "one for each type an id may have"
 
 
+def test_events_are_counted_before_one_is_looked_at(run_dir: Path, tmp_path: Path) -> None:
+    limits = ServeLimits(events=3)
+    app = create_app(run_dir, store=tmp_path / "e.db", token="write", limits=limits)
+    for events in ([{"no": "event"}] * 4, [{"user": 1, "item": 1}] * 4):
+        answer = post(app, "/events", {"events": events}, headers=WRITE)
+        assert answer.status_code == 422
+        assert answer.json()["error"] == "events: 4 is more than this server allows (3)"
+    for body in ({"events": 3}, {"events": {}}, [1, 2, 3, 4], None, {}):
+        assert post(app, "/events", body, headers=WRITE).status_code == 422, body
+
+
 def test_the_first_bad_event_ends_the_check_and_lists_are_bounded() -> None:
     good = {"user": 1, "item": 1}
     long = {f"x{i}": 1 for i in range(1000)}
