@@ -226,7 +226,7 @@ def test_a_full_store_is_503_in_words_and_reading_goes_on(
 
 @pytest.mark.parametrize("where", [":memory:", "./:memory:", Path(":memory:")])
 def test_a_store_in_memory_is_refused(where: str | Path) -> None:
-    with pytest.raises(DataError, match="a store in memory .* keeps nothing: name a file"):
+    with pytest.raises(DataError, match=r"a store in memory .* keeps nothing: name a file"):
         open_store(where)
 
 

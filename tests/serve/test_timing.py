@@ -195,7 +195,9 @@ def test_requests_sent_before_an_answer_wait_unread_and_are_answered_in_order() 
         state: Any = TimedServer(settings, ServeLimits(), Metrics()).server_state
         link, wire = BoundedConnection(settings, state, {}), Wire()
         link.connection_made(wire)
-        link.data_received(b"".join(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % i for i in range(2000)))
+        link.data_received(
+            b"".join(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % i for i in range(2000))
+        )
         for _ in range(20):
             await asyncio.sleep(0)
         assert asked == ["/0"]

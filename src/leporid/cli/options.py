@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer import Argument, Option
 
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split

@@ -1,4 +1,4 @@
-"""Work of many clients in one thread: `Batcher`, `Turns`, and `Budget`, a rate limit per address."""
+"""Work of many clients in one thread: `Batcher`, `Turns`, and a rate limit: `Budget`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from leporid.progress import Progress
 _FORMAT = 3
 _WEIGHTS, _ABOUT = "weights.safetensors", "model.json"
 _CHECKPOINT, _SEARCH = "checkpoint", "search"
-"""Folders that `leporid train -o` and `leporid choose -o` make in theirs before there is a model."""
+"""Folders that `leporid train -o` and `leporid choose -o` make before there is a model."""
 
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
