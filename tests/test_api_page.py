@@ -53,6 +53,7 @@ FOR_OTHER_PACKAGES = {
             "ItemNeighbours",
             "everything",
             "find_model",
+            "model_folder",
         ),
         *("continued", "fit_sentence", "named_recipe", "neighbour_rows", "pick_blend"),
     },

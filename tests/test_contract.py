@@ -428,7 +428,7 @@ def test_a_search_space_names_settings_that_exist(name: str) -> None:
 
 
 def test_folders_that_are_no_model_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="no such folder"):
         Recommender.load(tmp_path / "nowhere")
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(DataError, match="does not describe a model"):

@@ -140,6 +140,49 @@ async def histories(target: Target, seconds: float) -> Counter[int]:
     return await repeat(target, request("/recommend", body), seconds, 8, ATTACKERS)
 
 
+async def pipelined(target: Target, seconds: float, path: str) -> Counter[int]:
+    """90 connections that each send 1,000 requests at once, before reading any answer."""
+    statuses, until = Counter[int](), time.perf_counter() + seconds
+
+    async def one() -> None:
+        while time.perf_counter() < until:
+            try:
+                reader, writer = await target.connect(ATTACKERS[0])
+                writer.write(get(path) * 1000)
+                async with asyncio.timeout(max(until - time.perf_counter(), 0.01)):
+                    while True:
+                        statuses[await read_status(reader)] += 1
+            except (OSError, TimeoutError, asyncio.IncompleteReadError):
+                statuses[0] += 1
+                await asyncio.sleep(0.02)
+            finally:
+                writer.close()
+
+    await asyncio.gather(*(one() for _ in range(90)))
+    return statuses
+
+
+async def pipelined_metrics(target: Target, seconds: float) -> Counter[int]:
+    """GET /metrics, which counts everything anew."""
+    return await pipelined(target, seconds, "/metrics")
+
+
+async def pipelined_documents(target: Target, seconds: float) -> Counter[int]:
+    """GET /openapi.json, which is long."""
+    return await pipelined(target, seconds, "/openapi.json")
+
+
+async def pipelined_unknown(target: Target, seconds: float) -> Counter[int]:
+    """Requests for what is not there."""
+    return await pipelined(target, seconds, "/nothing")
+
+
+async def many_events(target: Target, seconds: float) -> Counter[int]:
+    """Bodies of 1 MiB with 46,000 events, three at once."""
+    body = b'{"events":[' + b",".join([b'{"user":1,"item":1}'] * 46_000) + b"]}"
+    return await repeat(target, request("/events", body), seconds, 3, ATTACKERS[:1])
+
+
 async def nothing(target: Target, seconds: float) -> Counter[int]:
     """No attack: what the machine does to honest requests by itself."""
     return Counter()
@@ -152,6 +195,10 @@ ATTACKS: dict[str, tuple[str, Callable[[Target, float], Awaitable[Counter[int]]]
     "500 connections": ("small", connections),
     "128 words": ("large", search),
     "histories of 1,000": ("small", histories),
+    "pipelined /metrics": ("small", pipelined_metrics),
+    "pipelined /openapi.json": ("small", pipelined_documents),
+    "pipelined 404": ("small", pipelined_unknown),
+    "46,000 events": ("small", many_events),
 }
 """Name: the run that is served, and the attack."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import signal
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import leporid
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.experiments import RunRecord
-from leporid.models import Recommender
+from leporid.models import Recommender, get
 from leporid.training import loop
 
 
@@ -154,6 +155,46 @@ def test_a_run_stopped_in_its_final_fit_is_a_run(
     assert "final" not in RunRecord.read(tmp_path / "r" / "record.json").extra
     assert not Recommender.load(tmp_path / "r" / "model").fitting.final
     assert "validated model" in call("recommend", tmp_path / "r", "--user", "u1").stderr
+
+
+def test_a_folder_is_loaded_as_it_is_served(log: Path, tmp_path: Path) -> None:
+    run = tmp_path / "r"
+    call("train", log, "--model", "ease", "-o", run, "--final", "--no-baselines")
+    for cls in (Recommender, get("ease")):
+        assert cls.load(run).fitting.final
+        assert not cls.load(run / "validated").fitting.final
+    with pytest.raises(DataError, match="holds a ease model, not a ItemKNN"):
+        get("itemknn").load(run)
+
+
+def test_a_folder_without_a_model_is_told_apart_by_how_it_came_about(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = loop.Backward.__call__
+
+    def interrupted(self: Any, *batch: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return step(self, *batch)
+
+    run = tmp_path / "r"
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.Backward, "__call__", interrupted)
+        assert call("train", log, *SHORT, "-o", run, fails=True).exit_code != 0
+    (tmp_path / "empty").mkdir()
+    told = {
+        run: "same `leporid train` command again with --resume",
+        tmp_path / "nowhere": "no such folder",
+        tmp_path / "empty": "holds no trained model: give a folder that",
+        log: "is a file: give the folder",
+    }
+    for path, sentence in told.items():
+        with pytest.raises(DataError, match=sentence) as of_load:
+            Recommender.load(path)
+        assert str(path) in str(of_load.value)
+        for command in (("recommend", path, "--user", "u1"), ("serve", path, "--port", "0")):
+            assert str(call(*command, fails=True).exception) == str(of_load.value)
+    call("train", log, *SHORT, "-o", run, "--resume")
+    assert Recommender.load(run).name == "bpr"
 
 
 def test_an_item_table_is_used_where_validation_says_so(log: Path, tmp_path: Path) -> None:

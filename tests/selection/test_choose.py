@@ -82,7 +82,7 @@ def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
 
 def test_the_folder_is_a_run(chosen: Choice) -> None:
     assert chosen.folder is not None
-    loaded = Recommender.load(find_model(chosen.folder) or "")
+    loaded = Recommender.load(chosen.folder)
     user = chosen.model.users.external(3)
     assert (loaded.recommend(user)[0] == chosen.model.recommend(user)[0]).all()
     assert loaded.recommend_history([[chosen.model.items.external(2)]], n=3)[0].shape == (1, 3)

@@ -95,7 +95,8 @@ def searched(whole: Path) -> Path:
     """A search that was killed before its end."""
     folder = whole.parent / "searched"
     killed(folder, finalise, "decide_in_time", 1)
-    assert find_model(folder) is None
+    with pytest.raises(DataError, match="run the same `leporid choose` command again"):
+        Recommender.load(folder)
     return folder
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from starlette.types import Message
 
 from leporid.errors import ConfigError, DataError
 from leporid.models import ItemNeighbours, Recommender
@@ -209,6 +210,35 @@ def test_only_its_own_names_reach_the_server(run_dir: Path) -> None:
     assert "--allowed-hosts evil.example" in refused
 
 
+@pytest.mark.parametrize("allowed", [None, ["films.example"]])
+def test_a_request_names_its_host_once(run_dir: Path, allowed: list[str] | None) -> None:
+    app = create_app(run_dir, allowed_hosts=allowed)
+
+    def status(*hosts: str, version: str = "1.1") -> int:
+        told: list[Message] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request"}
+
+        async def send(message: Message) -> None:
+            told.append(message)
+
+        scope = {
+            **{"type": "http", "method": "GET", "path": "/health", "http_version": version},
+            "server": ("127.0.0.1", 80),
+            **{"query_string": b"", "headers": [(b"host", host.encode()) for host in hosts]},
+        }
+        asyncio.run(app(scope, receive, send))
+        return int(told[0]["status"])
+
+    assert status("films.example") == 200
+    assert status("films.example", "evil.example") == 400
+    assert status("evil.example", "films.example") == 400
+    assert status("films.example", "films.example") == 400
+    assert status() == 400
+    assert status(version="1.0") == (400 if allowed else 200)
+
+
 def test_any_broken_folder_is_409_and_the_old_run_stays(
     run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +297,17 @@ def test_the_first_error_ends_the_check_of_a_body(body: dict[str, Any]) -> None:
     with pytest.raises(ValidationError) as told:
         s.RecommendRequest.model_validate(body)
     assert told.value.error_count() <= 2, "one for each type an id may have"
+
+
+def test_events_are_counted_before_one_is_looked_at(run_dir: Path, tmp_path: Path) -> None:
+    limits = ServeLimits(events=3)
+    app = create_app(run_dir, store=tmp_path / "e.db", token="write", limits=limits)
+    for events in ([{"no": "event"}] * 4, [{"user": 1, "item": 1}] * 4):
+        answer = post(app, "/events", {"events": events}, headers=WRITE)
+        assert answer.status_code == 422
+        assert answer.json()["error"] == "events: 4 is more than this server allows (3)"
+    for body in ({"events": 3}, {"events": {}}, [1, 2, 3, 4], None, {}):
+        assert post(app, "/events", body, headers=WRITE).status_code == 422, body
 
 
 def test_the_first_bad_event_ends_the_check_and_lists_are_bounded() -> None:

@@ -68,10 +68,21 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         page.click("#clear")
         page.wait("document.querySelectorAll('#runs .run').length === 0")
 
+        # There the search box has the focus: what the hint says to press is not typed into it.
+        typed = "document.getElementById('query').value"
+        assert page.run("document.activeElement.id") == "query"
+        page.press("/", "/")
+        assert page.run(typed) == ""
+        page.press("x", "x")
+        page.press("/", "/")
+        assert page.run(typed) == "x/", "a title may have a slash in it"
+        page.run("document.getElementById('query').value = ''")
+
         # Search by keyboard only, add the first title with Enter.
         page.run("document.activeElement.blur()")
         page.press("/", "/")
         assert page.run("document.activeElement.id") == "query"
+        assert page.run(typed) == ""
         for letter in "part 3":
             page.press(letter, letter)
         page.wait(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
 import sys
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -18,6 +20,7 @@ from leporid.cli.app import app as command
 from leporid.errors import DataError, MissingExtraError
 from leporid.models import Recommender
 from leporid.serve import Event, create_app, open_store
+from leporid.serve.store import StoreError
 from tests.serve.conftest import get, post
 from tests.serve.postgres import Cluster, cluster, why_not
 from tests.serve.test_kill import kill_and_count
@@ -219,3 +222,44 @@ def test_a_full_store_is_503_in_words_and_reading_goes_on(
     assert post(app, "/recommend", known).status_code == 200
     store._links["write"].execute(f"PRAGMA max_page_count = {pages + 1000}")
     assert send(300).status_code == 200
+
+
+@pytest.mark.parametrize("where", [":memory:", "./:memory:", Path(":memory:")])
+def test_a_store_in_memory_is_refused(where: str | Path) -> None:
+    with pytest.raises(DataError, match=r"a store in memory .* keeps nothing: name a file"):
+        open_store(where)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there an open file cannot be removed")
+@pytest.mark.parametrize("gone", ["events.db", "events.db-wal"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_events_for_a_file_that_is_gone_are_503_until_it_is_back(
+    run_dir: Path, model: Recommender, tmp_path: Path, gone: str, replaced: bool
+) -> None:
+    app: Any = create_app(run_dir, store=tmp_path / "events.db", token="t", public_reading=True)
+    write = {"Authorization": "Bearer t"}
+    item = model.items.external(0)
+
+    def send(user: str) -> httpx.Response:
+        return post(app, "/events", {"events": [{"user": user, "item": item}]}, headers=write)
+
+    assert send("ana").status_code == 200
+    kept = (tmp_path / gone).rename(tmp_path / "kept")
+    if replaced:
+        shutil.copy(kept, tmp_path / gone)
+    refused = send("bo")
+    assert refused.status_code == 503
+    assert "gone" in refused.json()["error"]
+    assert post(app, "/recommend", {"users": [model.users.external(0)]}).status_code == 200
+    kept.replace(tmp_path / gone)
+    assert send("cy").status_code == 200
+    assert [event.user for event in app.state.service.store.events()] == ["ana", "cy"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there an open file cannot be removed")
+def test_a_file_that_goes_before_the_first_event_is_noticed(tmp_path: Path) -> None:
+    with contextlib.closing(open_store(tmp_path / "events.db")) as store:
+        (tmp_path / "events.db").rename(tmp_path / "kept")
+        shutil.copy(tmp_path / "kept", tmp_path / "events.db")
+        with pytest.raises(StoreError, match="removed or replaced while it was open"):
+            store.add([Event("ana", "1", 1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -151,6 +152,68 @@ def test_bodies_within_the_limit_are_read_again_and_again_on_one_connection() ->
             with connect(address) as other:  # by its answer, that half was read
                 assert read_answer(other).endswith(b"hello")
             assert read_answer(link, body[9:]).endswith(b"hello")
+
+
+class Wire(asyncio.Transport):
+    """A connection without a network."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("10.0.0.1", 1), "sockname": ("10.0.0.9", 80)})
+        self.written = b""
+        self._is_reading = True
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def is_reading(self) -> bool:
+        return self._is_reading
+
+    def pause_reading(self) -> None:
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        self._is_reading = True
+
+
+def test_requests_sent_before_an_answer_wait_unread_and_are_answered_in_order() -> None:
+    asked: list[str] = []
+
+    async def main() -> None:
+        go = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            asked.append(scope["path"])
+            await receive()
+            await go.wait()
+            await hello(scope, receive, send)
+
+        settings = uvicorn.Config(app, ws="none", lifespan="off")
+        settings.load()
+        state: Any = TimedServer(settings, ServeLimits(), Metrics()).server_state
+        link, wire = BoundedConnection(settings, state, {}), Wire()
+        link.connection_made(wire)
+        link.data_received(
+            b"".join(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % i for i in range(2000))
+        )
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert asked == ["/0"]
+        assert not wire.is_reading(), "not even because the application reads"
+        assert len(link.pipeline) < 50
+        link.data_received(b"GET /2000 HTTP/1.1\r\nHost: a\r\n\r\nGET /20")
+        go.set()
+        while len(asked) < 2001:
+            await asyncio.sleep(0)
+        assert wire.is_reading()
+        link.data_received(b"01 HTTP/1.1\r\nHost: a\r\n\r\n")
+        while wire.written.count(b"hello") < 2002:
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert asked == [f"/{i}" for i in range(2002)]
 
 
 def test_headers_without_end_are_cut() -> None:

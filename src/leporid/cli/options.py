@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer import Argument, Option
 
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split
@@ -252,12 +252,9 @@ def parse_list(text: str, option: str | None = None) -> list[Any]:
 
 def load_model(path: Path, *, validated: bool = False) -> Recommender:
     """The model in its own folder, or in that of a run: the one to deploy, or to evaluate."""
-    from leporid.models import Recommender, find_model
+    from leporid.models import Recommender, model_folder
 
-    folder = find_model(path, validated=validated)
-    if folder is None:
-        raise DataError(f"{path} holds no saved model: there is no model.json in it")
-    return Recommender.load(folder)
+    return Recommender.load(model_folder(path, validated=validated))
 
 
 def _print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:

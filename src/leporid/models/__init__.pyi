@@ -14,6 +14,7 @@ from .shared.recommender import Recommender as Recommender
 from .shared.saved import FittedArray as FittedArray
 from .shared.saved import everything as everything
 from .shared.saved import find_model as find_model
+from .shared.saved import model_folder as model_folder
 from .shared.saved import read_trained as read_trained
 from .shared.tables import BuildContext as BuildContext
 from .shared.tables import neighbour_rows as neighbour_rows

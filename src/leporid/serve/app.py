@@ -14,6 +14,7 @@ from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BeforeValidator
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -23,7 +24,8 @@ from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.ab_test import ABTest
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
-from leporid.serve.batching import HungUpError, OverloadedError
+from leporid.serve.batching import Budget, HungUpError, OverloadedError
+from leporid.serve.loaded_run import to_json
 from leporid.serve.middleware import Guard, LogRateLimit, RequestLog, client_of
 from leporid.serve.service import Service
 from leporid.serve.store import StoreError, open_store
@@ -45,6 +47,8 @@ _Draw = Annotated[int, Query(ge=0, le=2**53, description="The same number, the s
 
 
 _WRITING = ("/events", "/reload")
+_FILE_BYTES = 10_000
+"""Of a file of the page, per unit of work."""
 
 
 def create_app(
@@ -106,6 +110,7 @@ def create_app(
         title="leporid",
         version=__version__,
         description="Recommendations from a trained run.",
+        openapi_url=None,  # `_add_document` has it
         docs_url=None,  # with scripts from another host; `_add_page` has it with our own
         redoc_url=None,
         responses=_PROBLEMS,
@@ -117,8 +122,8 @@ def create_app(
     _add_failures(app)
     _add_reading(app, service, access)
     _add_writing(app, service, access)
-    _add_page(app)
-    _describe_tokens(app, access)
+    _add_page(app, service.budget)
+    _add_document(app, access, service.budget)
     for route in app.routes:  # not in the document, which names each operation once
         methods = getattr(route, "methods", None) or set()
         if "GET" in methods:
@@ -144,6 +149,21 @@ def _add_middleware(app: FastAPI, service: Service, access: Access, hosts: set[s
         return " ".join(run.picture_hosts for run in service.runs.values())
 
     app.add_middleware(RequestLog, metrics=service.metrics, hosts=pictures)
+
+
+def _add_document(app: FastAPI, access: Access, budget: Budget) -> None:
+    """The OpenAPI document, written once: FastAPI's own route writes it for each request."""
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def document(http: Request) -> Response:
+        root, content = http.scope.get("root_path", "").rstrip("/"), written
+        if root:  # as part of another application
+            content = to_json({**app.openapi(), "servers": [{"url": root}]})
+        budget.charge(client_of(http.scope), len(content) // _FILE_BYTES)
+        return Response(content, media_type="application/json")
+
+    _describe_tokens(app, access)
+    written = to_json(app.openapi())
 
 
 def _describe_tokens(app: FastAPI, access: Access) -> None:
@@ -205,14 +225,24 @@ def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
         return JSONResponse({"items": [served.item(i) for i in found]})
 
     @app.get("/metrics", response_class=PlainTextResponse)
-    async def metrics() -> Response:
+    async def metrics(http: Request) -> Response:
         """Counters for Prometheus."""
+        service.budget.charge(client_of(http.scope), service.metrics.cost)
         return PlainTextResponse(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _add_writing(app: FastAPI, service: Service, access: Access) -> None:
+    def count(sent: Any) -> Any:
+        """Before each event is looked at, which takes 5 microseconds."""
+        listed = sent.get("events") if isinstance(sent, dict) else None
+        if isinstance(listed, list):
+            s.bound("events", len(listed), service.limits.events)
+        return sent
+
     @app.post("/events", response_model=s.EventsAnswer)
-    async def events(request: s.EventsRequest, http: Request) -> dict[str, int]:
+    async def events(
+        request: Annotated[s.EventsRequest, BeforeValidator(count)], http: Request
+    ) -> dict[str, int]:
         """Keep new interactions; they count for the next recommendation. Needs the token."""
         access.check(http.scope, TOKEN)
         return {"stored": await service.store_events(request, client_of(http.scope))}
@@ -248,7 +278,7 @@ def _add_failures(app: FastAPI) -> None:
                 status, text, headers = error.status, str(error), {"Retry-After": "1"}
             case StoreError():
                 status, headers = 503, {"Retry-After": "60"}
-                text = "the store of events is full or does not answer: try again later"
+                text = "the store of events is full, gone or does not answer: try again later"
                 _LOG.error("request %s: %s", http.state.request_id, error)
             case HungUpError():
                 status, text = 499, str(error)
@@ -262,7 +292,7 @@ def _add_failures(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
 
 
-def _add_page(app: FastAPI) -> None:
+def _add_page(app: FastAPI, budget: Budget) -> None:
     """The page at /, its files and /docs; no other host is asked."""
     own = resources.files("leporid.serve").joinpath("static")
     swagger = resources.files(fastapi_offline).joinpath("static")
@@ -271,15 +301,16 @@ def _add_page(app: FastAPI) -> None:
         kind = _KINDS.get(file.name.rpartition(".")[2])
         if kind is not None:
             path = {"index.html": "/", "docs.html": "/docs"}.get(file.name, f"/static/{file.name}")
-            _add_file(app, path, file.read_bytes(), f"{kind}; charset=utf-8")
+            _add_file(app, path, file.read_bytes(), f"{kind}; charset=utf-8", budget)
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:
         return Response(status_code=204)
 
 
-def _add_file(app: FastAPI, path: str, content: bytes, kind: str) -> None:
-    async def file() -> Response:
+def _add_file(app: FastAPI, path: str, content: bytes, kind: str, budget: Budget) -> None:
+    async def file(http: Request) -> Response:
+        budget.charge(client_of(http.scope), len(content) // _FILE_BYTES)
         return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
 
     app.add_api_route(path, file, include_in_schema=False)

@@ -1,4 +1,4 @@
-"""Work of many clients in one thread: `Batcher`, and `Budget`, a rate limit per address."""
+"""Work of many clients in one thread: `Batcher`, `Turns`, and a rate limit: `Budget`."""
 
 from __future__ import annotations
 
@@ -166,6 +166,41 @@ class Batcher(Generic[Job, Answer]):
     def close(self) -> None:
         """Finish what is being worked on."""
         self._thread.shutdown(wait=True)
+
+
+class Turns:
+    """Who begins next: in each round of the event loop, one request of each client.
+
+    What a request does in the event loop holds up all others. However many connections a client
+    has, the others wait for one of its requests at a time.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By client, of those that have begun a request in this round."""
+
+    async def wait(self, client: str) -> None:
+        """Return when a request of this client may begin."""
+        loop = asyncio.get_running_loop()
+        if client in self._waiting:
+            turn: asyncio.Future[None] = loop.create_future()
+            self._waiting[client].append(turn)
+            await turn
+            return
+        if not self._waiting:
+            loop.call_soon(self._next_round)
+        self._waiting[client] = deque()
+
+    def _next_round(self) -> None:
+        for client, turns in list(self._waiting.items()):
+            while turns and turns[0].done():  # cancelled
+                turns.popleft()
+            if turns:
+                turns.popleft().set_result(None)
+            else:
+                del self._waiting[client]
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next_round)
 
 
 class Budget:

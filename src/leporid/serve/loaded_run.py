@@ -20,7 +20,7 @@ from leporid.data import Interactions, ItemInfo, Sequences, titles_of
 from leporid.errors import DataError, UnknownIdError
 from leporid.evaluation import Catalogue
 from leporid.machine import choose_torch_threads
-from leporid.models import ItemNeighbours, Recommender, find_model, fit_sentence
+from leporid.models import ItemNeighbours, Recommender, find_model, fit_sentence, model_folder
 from leporid.progress import say
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -196,9 +196,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> LoadedRun:
-    folder = find_model(path)
-    if folder is None:
-        raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
+    folder = model_folder(path)
     say(f"reading the model in {folder}")
     model: Recommender = Recommender.load(folder, mapped=True)
     if len(model.users) == 0 or len(model.items) == 0:

@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from traceback import extract_tb
 
 import psutil
@@ -15,13 +15,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leporid.serve.access import Access
-from leporid.serve.batching import Budget, ClientOverloadedError
+from leporid.serve.batching import Budget, ClientOverloadedError, Turns
 from leporid.serve.schemas import ServeLimits
 
 POLICY = "default-src 'self'; img-src 'self' data: {}; base-uri 'none'; form-action 'none'"
 """What our pages may load; pictures from the hosts that the table of items names, too."""
 _BYTES = 10
 """Of a body, per unit of work: parsing 1 MiB holds up everybody for 25 ms."""
+_METRICS_BYTES = 100
+"""Of the text for Prometheus, per unit of work: 12,700 of them take 1.3 ms."""
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -63,6 +65,7 @@ class Metrics:
     def __init__(self, **gauges: Callable[[], float]) -> None:
         """`gauges` are asked for their value whenever the metrics are read."""
         self._registry = own = CollectorRegistry()
+        self._length = 10_000
         labels = ("path", "method", "status")
         self._requests = Counter("leporid_requests", "Answered requests.", labels, registry=own)
         self._seconds = Histogram(
@@ -89,9 +92,16 @@ class Metrics:
         self._requests.labels(path, method, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
+    @property
+    def cost(self) -> int:
+        """Work of `text`, by the length that it had last."""
+        return self._length // _METRICS_BYTES
+
     def text(self) -> bytes:
         """Everything, in the text format that Prometheus reads."""
-        return generate_latest(self._registry)
+        text = generate_latest(self._registry)
+        self._length = len(text)
+        return text
 
 
 @dataclass
@@ -140,6 +150,7 @@ class RequestLog:
 class Guard:
     """Lets in who may read, and reads a bounded body in bounded time, which the budget pays for.
 
+    The requests of an address begin one after another, those for the health in a row of their own.
     `hosts` are the names under which the server may be asked, besides the address that the
     connection came to; None lets every name pass.
     """
@@ -149,11 +160,13 @@ class Guard:
     access: Access
     hosts: Collection[str] | None
     budget: Budget
+    turns: Turns = field(default_factory=Turns)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        await self.turns.wait(f"{client_of(scope)} {is_health(scope)}")
         headers = dict(scope["headers"])
         try:
             body = self._refused(scope, headers) or await self._body(scope, headers, receive)
@@ -165,7 +178,12 @@ class Guard:
             await self.app(scope, _replayed(body, receive), send)
 
     def _refused(self, scope: Scope, headers: dict[bytes, bytes]) -> JSONResponse | None:
-        """The answer to a request without a token, or for another host."""
+        """The answer to a request without a token, or for another host, or for several."""
+        named = sum(name == b"host" for name, _ in scope["headers"])
+        if named > 1:  # RFC 9112, 3.2: a proxy before us may have believed the other one
+            return refusal(400, f"the request has {named} Host headers: send one")
+        if named == 0 and scope.get("http_version") == "1.1":
+            return refusal(400, "the request has no Host header: send one")
         if self.hosts is not None:
             host = _host(headers.get(b"host", b"").decode("latin-1"))
             if host not in self.hosts and host != (scope.get("server") or ("",))[0]:

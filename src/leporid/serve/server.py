@@ -23,6 +23,8 @@ from leporid.serve.middleware import LogRateLimit, Metrics, is_health, refusal
 from leporid.serve.schemas import ServeLimits
 
 _HEADER_BYTES = 1 << 16
+_PARSED_BYTES = 1 << 10
+"""Of what has come, at once: it may be full of requests, of which only the first is begun."""
 _CROWDED = 64
 """Connections beyond a limit that are held until they ask; the oldest gives way to the next."""
 
@@ -99,6 +101,8 @@ class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     _admitted = False
     _part: Any = None  # of which request, and whether its headers or its body
     _received = 0  # bytes of that part
+    _held = b""  # what came while a request that had come whole was being answered
+    _is_paused = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -117,8 +121,28 @@ class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             state.crowded.popleft().transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        came, parsed = self._held + data, 0
+        while parsed < len(came) and not self.transport.is_closing() and not _is_answering(self):
+            self._parse(came[parsed : parsed + _PARSED_BYTES])
+            parsed += _PARSED_BYTES
+        self._held = came[parsed:]
         if self.transport.is_closing():
-            return
+            self._held = b""
+        elif self._held:
+            # Past uvicorn's own flow control, which reads on as soon as the application does.
+            self.flow.resume_reading()
+            self.transport.pause_reading()
+            self._is_paused = True
+        elif self._is_paused:
+            self.transport.resume_reading()
+            self._is_paused = False
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._held:
+            self.data_received(b"")
+
+    def _parse(self, data: bytes) -> None:
         part = before, between = self.cycle, _between_requests(self)
         if part != self._part:
             self._part, self._received = part, 0
@@ -183,6 +207,12 @@ class TimedServer(uvicorn.Server):
                 link.transport.abort()
             else:
                 self._since[link] = state, since
+
+
+def _is_answering(link: Any) -> bool:
+    """Whether the newest request has come whole, but not been answered."""
+    cycle = link.cycle
+    return cycle is not None and not cycle.more_body and not cycle.response_complete
 
 
 def _between_requests(link: Any) -> bool:

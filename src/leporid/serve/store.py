@@ -31,6 +31,8 @@ _LAST = 'SELECT item FROM events WHERE "user" = {mark} ORDER BY time DESC, id DE
 _ALL = 'SELECT "user", item, time FROM events ORDER BY id'
 _SHOWN = 'main, compare, run, "user", items, time'
 _INSERT_SHOWN = f"INSERT INTO impressions ({_SHOWN}) VALUES ({', '.join(['{mark}'] * 6)})"
+_MEMORY = ":memory:"
+"""What SQLite takes for the name of a database that ends with its connection."""
 _ALL_SHOWN = f"SELECT {_SHOWN} FROM impressions ORDER BY id"
 
 
@@ -181,10 +183,13 @@ class SqliteStore(EventStore):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.name = f"the event store {path}"
+        if str(self.path) == _MEMORY:
+            raise DataError(f"a store in memory ({_MEMORY}) keeps nothing: name a file for it")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__()
         with self._link("write"), self._link("read"):
             pass  # a file that is no store is refused at once
+        self._opened = self._identity()
 
     def _open(self) -> sqlite3.Connection:
         try:
@@ -199,8 +204,38 @@ class SqliteStore(EventStore):
             raise DataError(f"{self.path} is no store of events: {error}") from error
         return link
 
-    def _transaction(self, link: sqlite3.Connection) -> AbstractContextManager[Any]:
-        return link
+    @contextlib.contextmanager
+    def _transaction(self, link: sqlite3.Connection) -> Iterator[None]:
+        """All or nothing, in a file that is still there: what SQLite writes to a removed one is
+        gone with the connection.
+        """
+        with link:
+            yield
+            self._check_files()  # what is refused here is not written either
+        self._check_files()
+
+    def _identity(self) -> list[tuple[int, int] | None]:
+        """Which files the database and its log of the newest commits are; None for one not there.
+
+        Some network drives allow no such log.
+        """
+        found: list[tuple[int, int] | None] = []
+        for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                found.append(None)
+            else:
+                found.append((status.st_dev, status.st_ino))
+        return found
+
+    def _check_files(self) -> None:
+        """Refuse to go on where the open files are no longer those that have their names."""
+        if self._identity() != self._opened:
+            raise StoreError(
+                f"the file of {self.name} (or the -wal beside it) was removed or replaced while "
+                "it was open: put it back, or start the server again"
+            )
 
 
 class PostgresStore(EventStore):

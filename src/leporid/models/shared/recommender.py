@@ -261,10 +261,13 @@ class Recommender(abc.ABC):
     @classmethod
     @checks_arguments()
     def load(cls, path: str | Path, *, mapped: bool = False) -> Self:
-        """Read what `save` wrote. Called on `Recommender`, it finds the class by name.
+        """Read what `save` wrote, or the model to deploy of a run's folder.
 
-        With `mapped` the weights stay in the file and are paged in when used.
+        A folder of `leporid train -o` or `leporid choose -o` will do: its final model where there
+        is one. Called on `Recommender`, it finds the class by name. With `mapped` the weights stay
+        in the file and are paged in when used.
         """
+        path = saved.model_folder(path)
         about, learnt, known, train = saved.read_saved(path, mapped=mapped)
         name, actual = about["model"], catalogue.get(about["model"])
         if not issubclass(actual, cls):

@@ -22,6 +22,8 @@ from leporid.progress import Progress
 
 _FORMAT = 3
 _WEIGHTS, _ABOUT = "weights.safetensors", "model.json"
+_CHECKPOINT, _SEARCH = "checkpoint", "search"
+"""Folders that `leporid train -o` and `leporid choose -o` make before there is a model."""
 
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
@@ -240,6 +242,32 @@ def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
     path = artifacts.recovered(path)
     folders = [path, path / "validated", path / "model"] if validated else [path, path / "model"]
     return next((p for p in folders if (artifacts.recovered(p) / _ABOUT).is_file()), None)
+
+
+def model_folder(path: str | Path, *, validated: bool = False) -> Path:
+    """`find_model`, but where there is none a `DataError` says why, and what to do."""
+    found = find_model(path, validated=validated)
+    if found is not None:
+        return found
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"no such folder: {path}; give one that holds a trained model")
+    if not path.is_dir():
+        raise DataError(f"{path} is a file: give the folder that holds the trained model")
+    if (path / _CHECKPOINT).is_dir():
+        raise DataError(
+            f"the training in {path} has not come to a model: if it was interrupted, run the "
+            "same `leporid train` command again with --resume"
+        )
+    if (path / _SEARCH).is_dir():
+        raise DataError(
+            f"the search in {path} has not come to a model: if it was interrupted, run the "
+            "same `leporid choose` command again, and it goes on"
+        )
+    raise DataError(
+        f"{path} holds no trained model: give a folder that `leporid train -o`, "
+        "`leporid choose -o` or `model.save` wrote"
+    )
 
 
 def read_trained(

@@ -177,7 +177,9 @@ $("found").addEventListener("keydown", (e) => {
   e.preventDefault();
 });
 document.addEventListener("keydown", (e) => {
-  if (e.key === "/" && !/INPUT|SELECT/.test(document.activeElement.tagName)) { $("query").focus(); e.preventDefault(); }
+  /* In the empty search box as well: the hint beside it promises a search, and none begins with a slash. */
+  const at = document.activeElement, typed = at === $("query") ? at.value !== "" : /INPUT|SELECT/.test(at.tagName);
+  if (e.key === "/" && !typed) { $("query").focus(); e.preventDefault(); }
 });
 $("clear").addEventListener("click", () => { history_.length = 0; changed(); $("query").focus(); });
 $("user-form").addEventListener("submit", (e) => { e.preventDefault(); if ($("user").value.trim()) leadToList(`/users/${encodeURIComponent($("user").value.trim())}`); });
