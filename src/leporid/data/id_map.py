@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leporid.data.columns import USUAL_NAMES, find_column, normalise
+from leporid.data.columns import USUAL_NAMES, as_arrow, find_column, normalise
 from leporid.data.files import SourceFile, in_words, read_lines, reading, text_table
-from leporid.errors import DataError, UnknownIdError, warn
+from leporid.errors import DataError, UnknownIdError, article, warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class IdMap:
         except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
             raise DataError(f"{kind} ids must be 64-bit integers or text: {error}") from None
         if distinct.null_count:
-            raise DataError(f"a {kind} id is missing")
+            raise DataError(f"{article(kind)} id is missing")
         return cls(distinct.take(pc.sort_indices(distinct)), kind)
 
     @classmethod
@@ -238,7 +238,7 @@ def uuids_as_text(values: pa.Array) -> pa.Array:
 def _as_array(values: Any) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    return uuids_as_text(values if isinstance(values, pa.Array) else pa.array(values))
+    return uuids_as_text(as_arrow(values))
 
 
 def read_ids(

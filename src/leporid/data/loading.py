@@ -124,7 +124,8 @@ def load(
             raw = _read_log(file, asked)
     else:
         kind = type(source)
-        raw = _read_frame(source, asked, f"the {kind.__module__.split('.')[0]} {kind.__name__}")
+        package = kind.__module__.split(".")[0].replace("builtins", "")
+        raw = _read_frame(source, asked, " ".join(f"the {package} {kind.__name__}".split()))
     with in_words(raw.report.origin):
         raw = _in_file_order(raw) if order == "file" else raw
         data = to_interactions(raw, min_rating, duplicates, kinds)
@@ -323,7 +324,7 @@ def _text_tables(
                 report, origin=origin, separator=layout.separator, header=layout.header
             )
             roles = {f"c{position}": role for role, position in positions.items()}
-            convert = _conversion(roles, partitions, inferred=whole and len(parts) == 1)
+            convert = _conversion(roles, partitions)
             tables = iter([table_of(layout, convert)]) if whole else batches_of(layout, convert)
             make = partial(_with_partitions, list(roles), partitions, positions, report)
             yield from map(make, tables)
@@ -349,11 +350,14 @@ def _text_columns(
 
 
 def _conversion(
-    roles: Mapping[str, str], partitions: Mapping[str, Any], inferred: bool
+    roles: Mapping[str, str], partitions: Mapping[str, str | None]
 ) -> pa_csv.ConvertOptions:
-    """Ids and events as dictionaries ('007' stays '007'); all else as `inferred`, or text."""
+    """Ids and events as dictionaries ('007' stays '007'), all else as text.
+
+    What pyarrow would infer depends on the other rows of a file, and takes 0x10 for a number.
+    """
     types = dict.fromkeys(("user", "item", "event"), pa.dictionary(pa.int32(), pa.string()))
-    types |= {} if inferred else dict.fromkeys(("time", "rating", "weight"), pa.string())
+    types |= dict.fromkeys(("time", "rating", "weight"), pa.string())
     return pa_csv.ConvertOptions(
         include_columns=[name for name in roles if name not in partitions],
         column_types={name: types[role] for name, role in roles.items() if role in types},
