@@ -7,31 +7,36 @@ A `SearchSpace` says what may be tried for each setting of a model: pure data, n
 import ast
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import importlib
 import inspect
 import json
 import operator
+import reprlib
 import sys
 import textwrap
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from leporid.errors import (
     ConfigError,
     DataError,
     MissingExtraError,
     UnknownNameError,
+    article,
     closest,
+    shortened,
     warn,
 )
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def canonical_hash(value: Any, length: int = 16) -> str:
@@ -232,6 +237,70 @@ def checked(value: Any, hint: Any, where: str) -> Any:
     if isinstance(target, type) and not isinstance(value, target):
         raise ConfigError(f"{where} must be {target.__name__}, not {value!r}")
     return value
+
+
+def checked_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """The same function, which refuses arguments that are not of the types it declares.
+
+    NumPy's numbers are numbers, and an unknown name for one of several is an `UnknownNameError`.
+    """
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def hints() -> dict[str, Any]:
+        return typing.get_type_hints(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:  # such as an argument that does not exist: the call itself says so
+            return function(*args, **kwargs)
+        for name, hint in hints().items():
+            if name in bound.arguments:
+                value = bound.arguments[name]
+                bound.arguments[name] = _checked_argument(value, hint, function.__name__, name)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _checked_argument(value: Any, hint: Any, function: str, name: str) -> Any:
+    if hasattr(value, "dtype") and hasattr(value, "shape") and value.shape == ():
+        value = value.item()
+    options = typing.get_args(hint) if _is_union(hint) else (hint,)
+    for option in options:
+        if typing.get_origin(option) is not typing.Literal:
+            with contextlib.suppress(ConfigError):
+                return checked(value, option, name)
+        elif isinstance(value, str):
+            if value not in typing.get_args(option):
+                raise UnknownNameError(name, value, typing.get_args(option))
+            return value
+    *others, last = (_argument_words(option) for option in options)
+    words = f"{', '.join(others)} or {last}" if others else last
+    raise ConfigError(f"{function}: {name} must be {words}, not {shortened(reprlib.repr(value))}")
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def _argument_words(hint: Any) -> str:
+    """'text', 'a whole number', "'file'", 'an Interactions'."""
+    words = {
+        str: "text",
+        int: "a whole number",
+        float: "a number",
+        bool: "True or False",
+        type(None): "None",
+        Mapping: "a mapping such as a dict",
+        Collection: "a list",
+    }
+    if typing.get_origin(hint) is typing.Literal:
+        return " or ".join(repr(value) for value in typing.get_args(hint))
+    kind = typing.get_origin(hint) or hint
+    return words.get(kind) or article(kind.__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -439,7 +439,7 @@ def _fault(layout: Layout, message: str) -> DataError:
     path, width = layout.file.path, len(layout.names)
     if "Empty CSV" in message:
         return NoRowsError(f"{path} has no rows")
-    quoting = csv.QUOTE_MINIMAL if layout.quoting else csv.QUOTE_NONE
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if layout.quoting else csv.QUOTE_NONE
     line, limit = layout.line, csv.field_size_limit(LONGEST_ROW)
     with _opened(layout) as file:
         text = io.TextIOWrapper(file, layout.parsed_encoding, "surrogateescape", newline="")

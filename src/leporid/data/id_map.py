@@ -4,11 +4,11 @@
 """
 
 import hashlib
+import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from leporid.config import checked_arguments
 from leporid.data.columns import USUAL_NAMES, as_arrow, find_column, normalise
 from leporid.data.files import SourceFile, in_words, read_lines, reading, text_table
 from leporid.errors import DataError, UnknownIdError, article, warn
@@ -241,8 +242,12 @@ def _as_array(values: Any) -> pa.Array:
     return uuids_as_text(as_arrow(values))
 
 
+@checked_arguments
 def read_ids(
-    path: str | Path, role: str = "user", column: str | None = None, among: IdMap | None = None
+    path: str | os.PathLike[str],
+    role: str = "user",
+    column: str | None = None,
+    among: IdMap | None = None,
 ) -> list[Any]:
     """The ids in a file, in its order, each once.
 
@@ -265,7 +270,8 @@ def read_ids(
     if unknown:
         warn(
             f"{len(unknown):,} of {len(ids):,} {role}s of {path} are unknown to the model and left "
-            f"out, the first is {unknown[0]!r}"
+            f"out, the first is {unknown[0]!r}",
+            3,
         )
     return list(among.externals(index))
 

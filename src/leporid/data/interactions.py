@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.config import checked_arguments
 from leporid.data.columns import LoadReport
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
@@ -333,6 +334,7 @@ class Interactions:
         user, item = (new.astype(np.int32) for new in (user_of[self.user], item_of[self.item]))
         return replace(self, user=user, item=item, users=users, items=items, disliked=disliked)
 
+    @checked_arguments
     def core(self, k: int) -> Self:
         """Keep users and items with at least `k` interactions, repeated until nothing changes.
 

@@ -6,7 +6,7 @@ column `day`. `log_batches` reads some rows at a time.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -20,6 +20,7 @@ import pyarrow.parquet as pa_parquet
 from pyarrow import fs
 
 from leporid.artifacts import atomic_path
+from leporid.config import checked_arguments
 from leporid.data.columns import (
     Asked,
     LoadReport,
@@ -46,13 +47,14 @@ from leporid.data.files import (
 )
 from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.policies import to_interactions
-from leporid.errors import ConfigError, DataError, UnknownNameError, closest
+from leporid.errors import ConfigError, DataError, closest
 from leporid.progress import say
 
 MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N"]
 """Unquoted fields of text that mean 'nothing here'."""
 
 
+@checked_arguments
 def load(
     source: Any,
     *,
@@ -64,7 +66,7 @@ def load(
     weight: str | int | None = None,
     event: str | int | None = None,
     weights: Mapping[str, float] | None = None,
-    goal: str | Sequence[str] | None = None,
+    goal: str | Collection[str] | None = None,
     duplicates: Duplicates = "first",
     separator: str | None = None,
     header: bool | None = None,
@@ -104,28 +106,27 @@ def load(
         Distinct pairs, unless `duplicates` is "all". `.dropped` counts the rows each policy left
         out (docs/data.md), and missing values also give one `LeporidWarning`.
     """
-    if order not in (None, "file"):
-        raise UnknownNameError("order", str(order), ["file"])
     if order == "file" and time is not None:
         raise ConfigError("a time column and the order of the file exclude each other: name one")
     named = isinstance(source, str) and source in DATASETS and not Path(source).exists()
     if min_rating is None and named:
         min_rating = DATASETS[source].min_rating
     kinds = None
-    if event is not None or weights or goal:
+    if event is not None or weights is not None or goal is not None:
         kinds = EventKinds.asked(event, weights, goal)
     columns = {"user": user, "item": item, "time": time, "rating": rating}
     columns |= {"weight": weight, "event": event}
     asked = Asked(columns, min_rating is not None, separator, header, encoding)
-    if hasattr(source, "tocoo"):
-        raw = _read_matrix(source, asked)
-    elif isinstance(source, str | os.PathLike):
-        with reading(_locate(source)) as file:
-            raw = _read_log(file, asked)
-    else:
-        kind = type(source)
-        package = kind.__module__.split(".")[0].replace("builtins", "")
-        raw = _read_frame(source, asked, " ".join(f"the {package} {kind.__name__}".split()))
+    with in_words("the log"):
+        if hasattr(source, "tocoo"):
+            raw = _read_matrix(source, asked)
+        elif isinstance(source, str | os.PathLike):
+            with reading(_locate(source)) as file:
+                raw = _read_log(file, asked)
+        else:
+            kind = type(source)
+            package = kind.__module__.split(".")[0].replace("builtins", "")
+            raw = _read_frame(source, asked, " ".join(f"the {package} {kind.__name__}".split()))
     with in_words(raw.report.origin):
         raw = _in_file_order(raw) if order == "file" else raw
         data = to_interactions(raw, min_rating, duplicates, kinds)
@@ -367,6 +368,7 @@ def _conversion(
     )
 
 
+@checked_arguments
 def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
     """Write parquet, CSV, TSV or RecBole `.inter`, by the ending; atomically.
 

@@ -171,7 +171,7 @@ def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
         warn(
             f"{origin}: left out {sum(missing.values()):,} of {rows:,} rows with missing values "
             f"({_listed(missing)})",
-            4,
+            5,
         )
     if sum(dropped.values()) == rows:
         raise DataError(f"{origin}: no rows are left of {rows:,}: {_listed(dropped)}")
@@ -221,7 +221,7 @@ def _unreadable(given: Any, read: Any, raw: RawTable, role: str) -> NDArray[np.b
             text, advice = f"{text}, which is no number", "name another column"
         if 2 * count > len(given) - given.null_count:
             raise DataError(f"{text}, and {count - 1:,} more values like it: {advice}")
-        warn(f"{text}: rows left out: {count:,}", 5)
+        warn(f"{text}: rows left out: {count:,}", 6)
     return lost
 
 

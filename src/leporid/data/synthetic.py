@@ -7,6 +7,7 @@ to the last, or is drawn by popularity alone. Popularity and activity follow pow
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.config import checked_arguments
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
@@ -23,6 +24,7 @@ _BEGINNING, _DAY = 946_684_800, 86_400
 """1 January 2000, when the first user may arrive, in seconds."""
 
 
+@checked_arguments
 def synthesize(
     users: int = 1000,
     items: int = 500,
