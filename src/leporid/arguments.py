@@ -3,6 +3,7 @@
 Every refusal is one sentence that names the argument, what was given and what to give.
 """
 
+import contextlib
 import functools
 import inspect
 import os
@@ -14,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from leporid.errors import ConfigError, UnknownNameError, closest, shortened
+from leporid.errors import ConfigError, UnknownNameError, article, closest, shortened
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,7 +23,7 @@ T = TypeVar("T")
 _WORDS: Mapping[Any, str] = {
     int: "a whole number",
     float: "a number",
-    str: "a text",
+    str: "text",
     bool: "True or False",
     Path: "a path",
     type(None): "None",
@@ -42,7 +43,8 @@ def checks_arguments(
     """Check the arguments of a function before its body runs.
 
     The annotations say what is allowed. Checked are numbers, texts, True and False, paths, choices
-    (`Literal`), lists of them and mappings; what has another annotation is left to the function.
+    (`Literal`), lists of them, mappings and classes; what has another annotation is left to the
+    function. Numbers of numpy become those of Python.
     `at_least` has the smallest value of some arguments. `example` shows what a list may look like.
     """
     smallest = at_least or {}
@@ -51,6 +53,10 @@ def checks_arguments(
         signature = inspect.signature(function)
         own = [name for name in signature.parameters if name not in ("self", "cls")]
         takes_any = any(p.kind in _SEVERAL for p in signature.parameters.values())
+
+        @functools.cache
+        def hints() -> dict[str, Any]:
+            return _hints(function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -67,15 +73,27 @@ def checks_arguments(
             for name, value in given.arguments.items():
                 if signature.parameters[name].kind in _SEVERAL:
                     continue
-                hint = signature.parameters[name].annotation
-                check_argument(function.__name__, name, value, hint, example)
+                if isinstance(value, np.generic):
+                    given.arguments[name] = value.item()
+                if name in hints():
+                    check_argument(function.__name__, name, value, hints()[name], example)
                 if name in smallest and value is not None and value < smallest[name]:
                     raise ConfigError(f"{name} must be at least {smallest[name]}, not {value}")
-            return function(*args, **kwargs)
+            return function(*given.args, **given.kwargs)
 
         return call
 
     return decorate
+
+
+def _hints(function: Callable[..., object]) -> dict[str, Any]:
+    """Return the annotations that can be resolved; names of optional packages cannot."""
+    found = {}
+    for name, hint in inspect.get_annotations(function).items():
+        with contextlib.suppress(NameError):
+            carrier = types.SimpleNamespace(__annotations__={name: hint})
+            found |= typing.get_type_hints(carrier, vars(inspect.getmodule(function)))
+    return found
 
 
 def takes_exclude_seen(function: Callable[P, T]) -> Callable[P, T]:
@@ -116,7 +134,8 @@ def check_argument(
     others = [o for o in options if not _literal(o) and o is not type(None)]
     if names and not others and isinstance(value, str):
         raise UnknownNameError(name, value, names)
-    allowed = " or ".join(dict.fromkeys(_in_words(option, example) for option in options))
+    *first, last = dict.fromkeys(_in_words(option, example) for option in options)
+    allowed = f"{', '.join(first)} or {last}" if first else last
     raise ConfigError(f"{function}: {name} must be {allowed}, not {described(value)}")
 
 
@@ -133,10 +152,10 @@ def _options(hint: Any) -> list[Any] | None:
         if part is None:
             options.append(type(None))
         elif (
-            (isinstance(part, type) and part in _WORDS)
+            (isinstance(part, type) and part not in (object, Any))
             or _literal(part)
             or _is_list(part)
-            or typing.get_origin(part) is Mapping
+            or typing.get_origin(part) in (Mapping, os.PathLike)
         ):
             options.append(part)
         elif typing.get_origin(part) in (typing.Union, types.UnionType):
@@ -150,7 +169,7 @@ def _options(hint: Any) -> list[Any] | None:
 
 
 def _is_list(option: Any) -> bool:
-    return typing.get_origin(option) is Sequence
+    return typing.get_origin(option) in (Sequence, Collection)
 
 
 def _fits(value: Any, option: Any) -> bool:
@@ -180,8 +199,10 @@ def _in_words(option: Any, example: str | None) -> str:
         shown = example or _LIST_EXAMPLES.get(inner)
         return f"a list such as {shown}" if shown else "a list"
     if typing.get_origin(option) is Mapping:
-        return "a dictionary"
-    return _WORDS[option]
+        return "a mapping such as a dict"
+    if typing.get_origin(option) is os.PathLike:
+        return "a path"
+    return _WORDS.get(option) or article(option.__name__)
 
 
 def is_table(value: Any) -> bool:
@@ -200,6 +221,5 @@ def described(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of {' x '.join(map(str, value.shape)) or 'no axes'}"
     kind = type(value).__name__
-    article = "an" if kind[0].lower() in "aeio" else "a"
     sized = isinstance(value, list | tuple | set | frozenset | dict)
-    return f"{article} {kind} of {len(value)}" if sized else f"{article} {kind}"
+    return f"{article(kind)} of {len(value)}" if sized else article(kind)

@@ -22,7 +22,7 @@ from leporid.atomic import atomic_path as atomic_path
 from leporid.atomic import check_output_file as check_output_file
 from leporid.atomic import check_output_folder as check_output_folder
 from leporid.atomic import recovered as recovered
-from leporid.errors import DataError
+from leporid.errors import DataError, article
 
 _MANIFEST_FORMAT = 1
 _SEAL = "seal"
@@ -70,7 +70,7 @@ def read_object(path: str | Path) -> dict[str, Any]:
     """`read_json` of a file that must hold an object."""
     value = read_json(path)
     if not isinstance(value, dict):
-        raise DataError(f"{path} must hold a JSON object, not a {type(value).__name__}")
+        raise DataError(f"{path} must hold a JSON object, not {article(type(value).__name__)}")
     return value
 
 
@@ -201,7 +201,7 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
     kinds = manifest.get("kinds")
     files = kinds.get(kind) if isinstance(kinds, dict) else None
     if not isinstance(files, dict) or not {*names} <= {*files}:
-        raise DataError(f"{path} does not describe a {kind} with {' and '.join(names)}")
+        raise DataError(f"{path} does not describe {article(kind)} with {' and '.join(names)}")
     for name, about in files.items():
         with contextlib.suppress(OSError):  # missing or unreadable
             saved = _describe(folder / name)

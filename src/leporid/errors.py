@@ -106,3 +106,8 @@ def shortened(text: object, most: int = 200) -> str:
     """Text for a message: one line, and not a whole file."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else f"{line[:most]}..."
+
+
+def article(word: str) -> str:
+    """A word with its article: 'a user', 'an item', 'an int', 'a uint8'."""
+    return f"an {word}" if word[:1].lower() in "aeio" else f"a {word}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import os
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from leporid import load
@@ -25,6 +27,10 @@ from leporid.data import (
 from leporid.data.files import in_words
 from leporid.errors import DataError
 
+_NO_MEMORY = (
+    "the memory of this process ran out while reading a.csv: give it more memory, or read a part "
+    "of the log"
+)
 _ROWS = 30_000
 _LOG = "user,item,time\n" + "".join(f"{n % 97},{n},{n}\n" for n in range(_ROWS))
 
@@ -102,7 +108,9 @@ def test_a_folder_of_parquet_files_may_hold_folders(tmp_path: Path, parquet: byt
             OSError("Couldn't deserialize\nthrift"),
             "could not read a.csv: Couldn't deserialize thrift",
         ),
-        (MemoryError(), "a.csv cannot be read: there is not enough memory"),
+        (MemoryError(), _NO_MEMORY),
+        (pa.ArrowMemoryError("malloc of size 8589934592 failed"), _NO_MEMORY),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), _NO_MEMORY),
         (
             OSError("Truncated compressed stream"),
             "a.csv is not a whole compressed file: Truncated compressed stream",

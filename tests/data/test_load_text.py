@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import gzip
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +174,10 @@ def test_ids_keep_their_spelling(tmp_path: Path) -> None:
         ("x" * (9 << 20), r"line 1: a row is longer than 4 MiB"),
         ("user::item\n1::" + "x" * (9 << 20), r"line 2: a row is longer than 4 MiB"),
         (f"{','.join(['x' * 99] * 999)}\n", r"a\.csv has no column .{400,700}\.\.\.\): name it"),
-        ("user,item,time\n1,2,yesterday\n", r"column 'time' holds 'yesterday', which is no time"),
+        (
+            "user,item,time\n1,2,yesterday\n",
+            r"column 'time' holds 'yesterday', which is in none of",
+        ),
         (b"user,item\n1,caf\xe9\n", r"line 2: the bytes are not utf-8"),
         (b"us\xe9r,item\n1,2\n", r"line 1: the bytes are not utf-8"),
         (
@@ -213,8 +216,8 @@ def test_values_that_cannot_be_read_are_counted_and_shown(tmp_path: Path, role: 
     text = f"user,item,{role}\n{rows}"
     path = write(tmp_path / "a.csv", text)
     asked: dict[str, dict[str, Any]] = {"rating": {"min_rating": 1}, "weight": {"weight": "weight"}}
-    options, kind = asked.get(role, {}), "time" if role == "time" else "number"
-    said = rf"a\.csv: column '{role}' holds 'good', which is no {kind}: rows left out: 2"
+    options, kind = asked.get(role, {}), "in none of .*" if role == "time" else "no number"
+    said = rf"a\.csv: column '{role}' holds 'good', which is {kind}: rows left out: 2"
     with pytest.warns(LeporidWarning, match=said):
         data = load(path, **options)
     assert data.dropped == {f"unreadable {role}": 2}
@@ -245,7 +248,7 @@ def test_values_that_cannot_be_read_are_counted_and_shown(tmp_path: Path, role: 
 def test_times_as_they_come(tmp_path: Path, text: str, zone: int) -> None:
     expected = datetime(2024, 2, 27, 2, 12, tzinfo=timezone(timedelta(hours=zone)))
     rows = f"user,item,bought_at\n1,1,{text}\n1,2,2024-02-30\n1,3,2024-02-28\n"
-    with pytest.warns(LeporidWarning, match="holds '2024-02-30', which is no time"):
+    with pytest.warns(LeporidWarning, match="holds '2024-02-30', which is in none of the forms"):
         data = load(write(tmp_path / "a.csv", rows))
     assert data.dropped == {"unreadable time": 1}
     assert data.time is not None
@@ -374,6 +377,85 @@ def test_a_quoted_line_break_survives_the_end_of_any_block(
         assert data.items.ids.to_pylist() == sorted(items)
         stored = store_interactions(path, tmp_path / "scratch", "100GB", encoding=encoding)
         assert stored.items.ids.to_pylist() == sorted(items)
+
+
+TIME_COLUMNS = {
+    "nanoseconds": (["2024-02-27 02:12:00.123456789", "2024-02-27 02:12:00.123456111"], 123_456),
+    "nanoseconds in zones": (
+        ["2024-02-27T02:12:00.123456789Z", "2024-02-27 04:12:00.123456789 +0200"],
+        123_456,
+    ),
+    "forms": (["2024-02-27 02:12:00.123456789", "2024-02-27", "2024-02-27 02:12"], 123_456),
+    "before nanoseconds": (["2024-02-27 02:12:00.000000001", "1500-01-01"], 0),
+}
+
+
+@pytest.mark.parametrize("form", TIME_COLUMNS)
+def test_times_load_alike_from_one_file_two_parts_and_a_frame(tmp_path: Path, form: str) -> None:
+    times, fraction = TIME_COLUMNS[form]
+    expected = datetime(2024, 2, 27, 2, 12, tzinfo=UTC).timestamp() * 1_000_000 + fraction
+    lines = [f"{user},7,{time}\n" for user, time in enumerate(times)]
+    whole = load(write(tmp_path / "a.csv", "user,item,time\n" + "".join(lines)))
+    assert whole.dropped == {}
+    assert whole.time is not None
+    assert whole.time[0] == expected
+    (tmp_path / "log").mkdir()
+    for number, line in enumerate(lines):
+        write(tmp_path / "log" / f"part-{number}", f"user,item,time\n{line}")
+    parts = load(tmp_path / "log", time="time")
+    assert parts.digest == whole.digest
+    users = list(range(len(times)))
+    assert load({"user": users, "item": [7] * len(times), "time": times}).digest == whole.digest
+
+
+@pytest.mark.parametrize("role", ["time", "rating", "weight"])
+@pytest.mark.parametrize(
+    ("values", "dropped"),
+    [
+        (["1", "2", "inf"], {"time": "missing time", "weight": "missing weight"}),
+        (["1", "2", "0x10"], {name: f"unreadable {name}" for name in ("time", "rating", "weight")}),
+        (["1.5", "2", "0X1F"], {n: f"unreadable {n}" for n in ("time", "rating", "weight")}),
+        (["1", "1709000000123456789", "x"], {n: f"unreadable {n}" for n in ("time", "rating")}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
+def test_numbers_load_alike_from_one_file_two_parts_and_a_frame(
+    tmp_path: Path, role: str, values: list[str], dropped: dict[str, str]
+) -> None:
+    asked: dict[str, dict[str, Any]] = {"rating": {"min_rating": 1}, "weight": {"weight": "weight"}}
+    options = asked.get(role, {})
+    lines = [f"{user},7,{value}\n" for user, value in enumerate(values)]
+    head = f"user,item,{role}\n"
+    whole = load(write(tmp_path / "a.csv", head + "".join(lines)), **options)
+    if role in dropped:
+        assert whole.dropped == {dropped[role]: 1}
+    if role == "time" and "x" in values:
+        assert whole.time is not None
+        assert whole.time.tolist() == [1, 1709000000123456789]
+    (tmp_path / "log").mkdir()
+    write(tmp_path / "log" / "part-0", head + lines[0])
+    write(tmp_path / "log" / "part-1", head + "".join(lines[1:]))
+    parts = load(tmp_path / "log", user="user", item="item", **options)
+    assert (parts.digest, parts.dropped) == (whole.digest, whole.dropped)
+    frame = {"user": list(range(len(values))), "item": [7] * len(values), role: values}
+    assert load(frame, **options).digest == whole.digest
+
+
+def test_booleans_are_ratings(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "user,item,rating\n1,2,true\n1,3,false\n2,3,True\n")
+    assert load(path, min_rating=1).dropped == {"below min_rating": 1}
+
+
+@pytest.mark.parametrize("text", ["03/25/2024 10:00", "25.03.2024", "10:30:00", "0x10"])
+def test_a_time_in_another_form_is_answered_with_those_that_are_read(
+    tmp_path: Path, text: str
+) -> None:
+    path = write(tmp_path / "a.csv", f"user,item,time\n1,2,{text}\n")
+    said = rf"holds '{text}', which is in none of the forms .*20240325.*with pandas\.to_datetime"
+    with pytest.raises(DataError, match=said):
+        load(path)
+    with pytest.raises(DataError, match=said):
+        load({"user": [1], "item": [2], "time": [text]})
 
 
 @given(rows, st.sampled_from([".csv", ".tsv", ".inter", ".parquet"]), st.booleans())

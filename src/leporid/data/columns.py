@@ -3,11 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from leporid.errors import DataError, closest, shortened
+from leporid.errors import DataError, article, closest, shortened
 
 
 class Asked(NamedTuple):
@@ -116,19 +120,23 @@ def frame_columns(source: Any, expected: str) -> dict[str, Any]:
             return {str(name): column for name, column in source.items()}
         if type(source).__module__.split(".")[0] == "pandas":
             return {str(name): source.iloc[:, n] for n, name in enumerate(source)}
+        if type(source).__module__.split(".")[0] == "polars":
+            return {name: source[name] for name in source.columns}
         table = pa.table(source)
         return dict(zip(table.column_names, table.columns, strict=True))
+    except MemoryError:
+        raise
     except (pa.ArrowException, TypeError, ValueError) as error:
-        kind = type(source).__name__
-        raise DataError(f"cannot load a {kind}: {expected}, not {kind} ({error})") from None
+        kind = article(type(source).__name__)
+        raise DataError(f"cannot load {kind}: {expected} ({shortened(error)})") from None
 
 
 def converted(column: Any, where: str) -> pa.Array | pa.ChunkedArray:
     """One column as Arrow has it; `where` it is, for messages."""
-    if isinstance(column, pa.Array | pa.ChunkedArray):
-        return column
     try:
-        return pa.array(column)
+        return as_arrow(column)
+    except MemoryError:
+        raise
     except OverflowError:
         raise DataError(
             f"{where} holds an integer beyond 64 bits: give ids as text and other numbers as floats"
@@ -138,8 +146,114 @@ def converted(column: Any, where: str) -> pa.Array | pa.ChunkedArray:
             f"{where} holds text that UTF-8 cannot encode, {shortened(ascii(error.object))}: "
             f"replace the lone surrogate in it"
         ) from None
+    except MixedColumnError as error:
+        raise DataError(f"{where} holds {error}") from None
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(f"{where} is no column: {shortened(error)}") from None
+        raise DataError(
+            f"{where} cannot be read as one column, convert it to text or to numbers: "
+            f"{shortened(error)}"
+        ) from None
+
+
+class MixedColumnError(TypeError):
+    """The values of a column are of several kinds, such as numbers and text."""
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "text": (str,),
+    "bytes": (bytes,),
+    "booleans": (bool, np.bool_),
+    "durations": (timedelta, np.timedelta64),
+    "numbers": (int, float, Decimal, np.integer, np.floating),
+    "NumPy datetimes": (np.datetime64,),
+    "datetimes": (datetime,),
+    "dates": (date,),
+    "times of day": (time,),
+    "nothing": (type(None),),
+}
+"""Kinds of values that stand in one column; the first that fits counts."""
+_NOTHING = {"NAType", "NaTType"}
+"""What pandas writes for a missing value."""
+
+
+def as_arrow(column: Any) -> pa.Array | pa.ChunkedArray:
+    """A column as Arrow has it; Python values in it must be of one kind, or missing.
+
+    pyarrow stops the process where NumPy's datetimes stand beside NumPy's numbers, and takes what
+    stands beside dates for dates.
+    """
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    if isinstance(column, str | bytes | Mapping | set | frozenset):
+        raise TypeError(f"{article(type(column).__name__)} is no column, give a list or an array")
+    if hasattr(column, "dtype"):
+        categories = hasattr(column.dtype, "categories")
+        if categories and type(column).__module__.split(".")[0] == "pandas":
+            as_arrow(column.dtype.categories)
+        if str(column.dtype) not in ("object", "Object"):
+            return pa.array(column)
+    values = list(column)
+    kinds = _kinds(values)
+    if len(kinds) > 1:
+        values = [None if _is_nan(value) else value for value in values]
+        kinds = _kinds(values)
+    _check_one_kind(kinds)
+    if "NumPy datetimes" in kinds:
+        return pa.array(_microseconds(values))
+    _check_inside(values)
+    return pa.array(values, from_pandas=True)
+
+
+def _kinds(values: Iterable[Any]) -> dict[str, Any]:
+    """The kinds of the values that are not missing, each with a value of it."""
+    found = {}
+    for kind, value in {type(value): value for value in values}.items():
+        names = (name for name, types in _KINDS.items() if issubclass(kind, types))
+        found[next(names, kind.__name__)] = value
+    return {
+        name: value
+        for name, value in found.items()
+        if name != "nothing" and type(value).__name__ not in _NOTHING
+    }
+
+
+def _check_one_kind(kinds: Mapping[str, Any]) -> None:
+    if len(kinds) > 1:
+        (one, first), (other, second) = list(kinds.items())[:2]
+        raise MixedColumnError(
+            f"both {one} and {other}, such as {shortened(repr(first), 60)} and "
+            f"{shortened(repr(second), 60)}: convert all of them to one kind, for example to text"
+        )
+
+
+def _check_inside(values: Iterable[Any]) -> None:
+    """Refuse NumPy datetimes beside anything else in lists, arrays and mappings."""
+    inner: list[Any] = []
+    for value in values:
+        if isinstance(value, Mapping):
+            inner.extend(value.values())
+        elif isinstance(value, list | tuple | set | frozenset):
+            inner.extend(value)
+        elif isinstance(value, np.ndarray):
+            inner.extend(value.ravel() if value.dtype == object else value.ravel()[:1])
+    if inner:
+        kinds = _kinds(inner)
+        if "NumPy datetimes" in kinds:
+            _check_one_kind(kinds)
+        _check_inside(inner)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float | np.floating | np.datetime64) and bool(value != value)
+
+
+def _microseconds(values: list[Any]) -> NDArray[np.datetime64]:
+    """datetime64[us]: datetimes of any unit; NumPy would let those that are too large wrap."""
+    values = [None if type(value).__name__ in _NOTHING else value for value in values]
+    times, seconds = np.array(values, "datetime64[us]"), np.array(values, "datetime64[s]")
+    if not np.array_equal(times.astype("datetime64[s]"), seconds, equal_nan=True):
+        raise ValueError("a time is too far from 1970 for 64 bits of microseconds")
+    return times
 
 
 def _bare(name: str) -> str:

@@ -31,7 +31,8 @@ class EventKinds(NamedTuple):
         goal: str | Iterable[str] | None,
     ) -> Self | None:
         """None without an event column; what contradicts itself is a `ConfigError`."""
-        goals = (goal,) if isinstance(goal, str) else tuple(map(str, goal or ()))
+        several = () if goal is None else goal
+        goals = (goal,) if isinstance(goal, str) else tuple(map(str, several))
         if event is None:
             if weights or goals:
                 raise ConfigError("weights and a goal need the event column: event=... (--event)")

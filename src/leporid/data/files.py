@@ -6,6 +6,7 @@ parsed by pyarrow's CSV reader; where something is wrong, the standard library's
 
 import codecs
 import csv
+import errno
 import io
 import os
 import re
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -36,8 +37,11 @@ SPLIT_SUMMARY = "split.json"
 _CODECS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 """First bytes to pyarrow's name of the compression."""
 _UNDECODED = re.compile("[\ud800-\udfff]")
-_UNIT_SEPARATOR = "\x1f"
-"""Stands in for a separator of several bytes, which pyarrow cannot split at."""
+_NO_SEPARATOR = "\x1f\x1e\x1d"
+"""What no line holds, for files with one column."""
+_STAND_INS = [chr(n) for n in (*range(0x1F, 0, -1), *range(0x21, 0x7F)) if n not in b"\t\n\r"]
+"""One of them stands in for a separator of several bytes, which pyarrow cannot split at."""
+_BYTE_ORDER_MARK = "\ufeff".encode()
 
 
 class SourceFile(NamedTuple):
@@ -132,13 +136,23 @@ def in_words(origin: str, trouble: str = "cannot be read") -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"no such file: {origin}") from None
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise DataError(_no_memory(origin)) from None
         reason = error.strerror or shortened(error)
         if re.search("compressed|decompress|inflate|zlib|BZ2|ZSTD", reason):
             raise DataError(f"{origin} is not a whole compressed file: {reason}") from None
         raise DataError(f"could not read {origin}: {reason}") from None
-    except (pa.ArrowException, csv.Error, UnicodeError, OverflowError, MemoryError) as error:
-        reason = shortened(error) or "there is not enough memory"
-        raise DataError(f"{origin} {trouble}: {reason}") from None
+    except MemoryError:  # pyarrow's is one too
+        raise DataError(_no_memory(origin)) from None
+    except (pa.ArrowException, csv.Error, UnicodeError, OverflowError) as error:
+        raise DataError(f"{origin} {trouble}: {shortened(error)}") from None
+
+
+def _no_memory(origin: str) -> str:
+    return (
+        f"the memory of this process ran out while reading {origin}: give it more memory, or read "
+        f"a part of the log"
+    )
 
 
 class EncodingError(DataError):
@@ -163,7 +177,7 @@ class Layout:
     encoding: str
     separator: str
     delimiter: str
-    """The separator, or the byte that stands in for it."""
+    """The separator, or a character of one byte, nowhere else in the file, for it."""
     quoting: bool
     header: bool
     names: list[str]
@@ -171,11 +185,16 @@ class Layout:
     line: int
     """The line, from 1, on which the rows of data begin."""
 
+    @property
+    def parsed_encoding(self) -> str:
+        """Of the bytes that are parsed, which are UTF-8 once the separator is replaced."""
+        return self.encoding if self.delimiter == self.separator else "utf-8"
+
 
 def read_lines(file: SourceFile) -> list[str]:
     """The lines of a small file that are not blank, without white space around them."""
-    columns = text_table(file, _UNIT_SEPARATOR).to_pydict().values()
-    lines = (_UNIT_SEPARATOR.join(row).strip() for row in zip(*columns, strict=True))
+    (column,) = text_table(file, _NO_SEPARATOR).columns
+    lines = (line.strip() for line in column.to_pylist())
     return [line for line in lines if line]
 
 
@@ -220,8 +239,8 @@ def look(file: SourceFile, separator: str | None, header: bool | None, encoding:
         separator = separator or _guess_separator(file.suffix, text)
         if any(character in separator for character in '"\r\n\0'):
             raise ConfigError(f"{separator!r} cannot separate fields: give another separator")
-        delimiter = separator if len(separator.encode()) == 1 else _UNIT_SEPARATOR
-        quoting = delimiter != _UNIT_SEPARATOR and file.suffix not in (".inter", ".item")
+        single = len(separator.encode()) == 1
+        quoting = single and file.suffix not in (".inter", ".item")
         fields, taken = text.rstrip("\r\n").split(separator), 1
         if quoting and '"' in text:  # inside quotes the row may go on over several lines
             reader = csv.reader(chain([text], lines), delimiter=separator, strict=True)
@@ -229,12 +248,37 @@ def look(file: SourceFile, separator: str | None, header: bool | None, encoding:
                 fields, taken = next(reader), reader.line_num
             except csv.Error as error:
                 raise DataError(f"{_not_closed(where)} ({error})") from None
+    delimiter = separator if single else _stand_in(file, encoding, separator)
     fields = [field.strip() for field in fields]
     if header is None:
         header = looks_like_header(fields)
     names = fields if header else [f"column {position}" for position in range(len(fields))]
     begin = line + taken if header else line
     return Layout(file, encoding, separator, delimiter, quoting, header, names, fields, begin)
+
+
+def _stand_in(file: SourceFile, encoding: str, separator: str) -> str:
+    """A character of one byte that is nowhere in the file."""
+    free = dict.fromkeys(character for character in _STAND_INS if character not in separator)
+    try:
+        with file.open() as content:
+            for block in iter(partial(_as_utf8(content, encoding).read, LONGEST_ROW), b""):
+                free = {character: None for character in free if character.encode() not in block}
+    except UnicodeError as error:
+        raise EncodingError(file.path, encoding, f" ({error})") from None
+    if not free:
+        raise DataError(
+            f"{file.path} holds every ASCII character, so none can stand in for the separator "
+            f"{separator!r}: separate its fields with one character"
+        )
+    return next(iter(free))
+
+
+def _as_utf8(file: pa.NativeFile, encoding: str) -> pa.NativeFile:
+    """The bytes of a text in UTF-8."""
+    if codecs.lookup(encoding).name == "utf-8":
+        return file
+    return pa.transcoding_input_stream(file, encoding, "utf-8")
 
 
 def _guess_separator(suffix: str, line: str) -> str:
@@ -261,55 +305,89 @@ def _too_long(where: str) -> str:
 
 def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
     # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
-    size, *found = _scan(layout)
-    options = _options(layout, size, threads=pa.cpu_count() > 1)
+    options = _options(layout, _block_size(layout), threads=pa.cpu_count() > 1)
     try:
         with _opened(layout, whole=True) as text:
-            table = pa_csv.read_csv(text, *options, convert)
+            return pa_csv.read_csv(text, *options, convert)
     except pa.ArrowInvalid as error:
-        raise _fault(layout, str(error)) or error from None
-    _check_quotes(layout, table.num_rows, *found)
-    return table
+        raise _fault(layout, str(error)) from None
 
 
 def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
     """What `table_of` reads, a block of text at a time."""
-    rows, (size, *found) = 0, _scan(layout)
+    options = _options(layout, _block_size(layout), threads=False)
     try:
         with _opened(layout) as text:
-            for batch in pa_csv.open_csv(text, *_options(layout, size, threads=False), convert):
-                rows += len(batch)
-                yield batch
+            yield from pa_csv.open_csv(text, *options, convert)
     except pa.ArrowInvalid as error:
-        raise _fault(layout, str(error)) or error from None
-    _check_quotes(layout, rows, *found)
+        raise _fault(layout, str(error)) from None
 
 
-def _scan(layout: Layout) -> tuple[int, int, int]:
-    """A size of blocks that ends none inside a quoted line break, the lines and the quotes."""
+def _block_size(layout: Layout) -> int:
+    """A size of blocks that ends none inside a quoted line break; wrong quotes are refused."""
     size = LONGEST_ROW
-    while layout.quoting:
-        lines, quotes, last = 1 - layout.line, 0, b"\n"
-        with _opened(layout) as file:
-            if codecs.lookup(layout.encoding).name != "utf-8":
-                file = pa.transcoding_input_stream(file, layout.encoding, "utf-8")
-            for block in iter(partial(file.read, size), b""):
-                if quotes % 2 and last == b"\r" and block.startswith(b"\n"):
-                    break  # pyarrow would drop this half of it
-                lines += block.count(b"\n")
-                quotes += block.count(b'"')
-                last = block[-1:]
-            else:
-                return size, lines + (last != b"\n"), quotes
+    while layout.quoting and _cuts_a_quoted_line_break(layout, size):
         size += 1
-    return size, 0, 0
+    return size
+
+
+def _cuts_a_quoted_line_break(layout: Layout, size: int) -> bool:
+    """Whether a block ends between the halves of a CR LF in quotes: pyarrow would drop one half.
+
+    A quote that is not closed where its field ends is a `DataError`: pyarrow reads on up to the
+    next quote, however far below, or joins what follows to the field.
+    """
+    delimiter = layout.delimiter.encode()
+    ends = re.escape(delimiter) + rb"\r\n"
+    blanks = b" \t".replace(delimiter, b"")
+    closed = rb'"[^"]*+(?:""[^"]*+)*+"'
+    after = rb"[%b]*+[%b]" % (blanks, ends)
+    # A quote anywhere else than where a field begins is a character like others.
+    well_formed = re.compile(
+        rb'(?:[^"]++|(?<=[%b])%b(?=%b)|(?<![%b])")*+' % (ends, closed, after, ends)
+    )
+    complete = re.compile(rb"%b[%b]*+[^%b]" % (closed, blanks, blanks))
+    start, pending = -1, b"\n"
+    with _opened(layout) as file:
+        text = _as_utf8(file, layout.encoding)
+        for block in chain(iter(partial(text.read, size), b""), [b""]):
+            # More than the byte before the next field is a quoted field whose end is not yet read.
+            inside = len(pending) > 1
+            if inside and pending.endswith(b"\r") and block.startswith(b"\n"):
+                return True
+            if start < 0 and block.startswith(_BYTE_ORDER_MARK):
+                block, start = block.removeprefix(_BYTE_ORDER_MARK), start + len(_BYTE_ORDER_MARK)
+            known = pending + (block or b"\n")
+            end = len(known)
+            if inside or b'"' in block:
+                found = well_formed.match(known, 1)
+                end = found.end() if found else 1
+            start, pending = start + end - 1, known[end - 1 :]
+            if len(pending) > 1 and (not block or complete.match(pending, 1)):
+                raise DataError(_not_closed(_place(layout, start + 1)))
+            if len(pending) > 2 * LONGEST_ROW:
+                raise DataError(_too_long(_place(layout, start + 1)))
+    return False
+
+
+def _place(layout: Layout, position: int) -> str:
+    """The file, and the line of a byte of its text in UTF-8."""
+    line, last = 1, b""
+    with _opened(layout) as file:
+        text = _as_utf8(file, layout.encoding)
+        while position > 0 and (block := text.read(min(position, LONGEST_ROW))):
+            position -= len(block)
+            line += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+            line -= last == b"\r" and block.startswith(b"\n")
+            last = block[-1:]
+    return f"{layout.file.path}, line {line}"
 
 
 def _options(layout: Layout, block_size: int, threads: bool) -> tuple[Any, ...]:
     read = pa_csv.ReadOptions(
         skip_rows=layout.line - 1,
         column_names=[f"c{position}" for position in range(len(layout.names))],
-        encoding=layout.encoding,
+        encoding=layout.parsed_encoding,
         use_threads=threads,
         block_size=block_size,
     )
@@ -332,7 +410,7 @@ def _opened(layout: Layout, whole: bool = False) -> Iterator[Any]:
             if layout.delimiter == layout.separator:
                 yield file
                 return
-            replaced = _Replaced(file)
+            replaced = _Replaced(_as_utf8(file, layout.encoding))
             replaced.pair = layout.separator.encode(), layout.delimiter.encode()
             yield pa.BufferReader(b"".join(iter(replaced.read, b""))) if whole else replaced
     except UnicodeError as error:
@@ -353,16 +431,7 @@ class _Replaced(io.BufferedReader):
     read1 = read
 
 
-def _check_quotes(layout: Layout, rows: int, lines: int, quotes: int) -> None:
-    """Where lines may have gone into a quoted field, that its quotes are closed.
-
-    pyarrow reads on up to the next quote, however far below.
-    """
-    if quotes and (rows != lines or quotes % 2) and (fault := _fault(layout)) is not None:
-        raise fault
-
-
-def _fault(layout: Layout, message: str = "") -> DataError | None:
+def _fault(layout: Layout, message: str) -> DataError:
     """The first row that is wrong and its line, as the standard library reads the file.
 
     `message` is what pyarrow said; its rows leave out blank lines, and have no numbers in threads.
@@ -370,13 +439,13 @@ def _fault(layout: Layout, message: str = "") -> DataError | None:
     path, width = layout.file.path, len(layout.names)
     if "Empty CSV" in message:
         return NoRowsError(f"{path} has no rows")
-    quotes: Any = {"strict": True} if layout.quoting else {"quoting": csv.QUOTE_NONE}
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if layout.quoting else csv.QUOTE_NONE
     line, limit = layout.line, csv.field_size_limit(LONGEST_ROW)
     with _opened(layout) as file:
-        text = io.TextIOWrapper(file, layout.encoding, "surrogateescape", newline="")
+        text = io.TextIOWrapper(file, layout.parsed_encoding, "surrogateescape", newline="")
         for _ in range(layout.line - 1):
             text.readline()
-        reader = csv.reader(text, delimiter=layout.delimiter, **quotes)
+        reader = csv.reader(text, delimiter=layout.delimiter, quoting=quoting)
         try:
             for fields in reader:
                 where, row = f"{path}, line {line}", "".join(fields)
@@ -395,4 +464,4 @@ def _fault(layout: Layout, message: str = "") -> DataError | None:
             return DataError(say(f"{path}, line {line}"))
         finally:
             csv.field_size_limit(limit)
-    return DataError(f"{path}: {shortened(message)}") if message else None
+    return DataError(f"{path}: {shortened(message)}")

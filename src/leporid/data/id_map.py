@@ -4,11 +4,11 @@
 """
 
 import hashlib
+import os
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leporid.arguments import described, is_table
-from leporid.data.columns import USUAL_NAMES, find_column, normalise
+from leporid.arguments import checks_arguments, described, is_table
+from leporid.data.columns import USUAL_NAMES, as_arrow, find_column, normalise
 from leporid.data.files import SourceFile, in_words, read_lines, reading, text_table
-from leporid.errors import DataError, UnknownIdError, warn
+from leporid.errors import DataError, UnknownIdError, article, warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class IdMap:
         except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
             raise DataError(f"{kind} ids must be 64-bit integers or text: {error}") from None
         if distinct.null_count:
-            raise DataError(f"a {kind} id is missing")
+            raise DataError(f"{article(kind)} id is missing")
         return cls(distinct.take(pc.sort_indices(distinct)), kind)
 
     @classmethod
@@ -259,11 +259,15 @@ def uuids_as_text(values: pa.Array) -> pa.Array:
 def _as_array(values: Any) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    return uuids_as_text(values if isinstance(values, pa.Array) else pa.array(values))
+    return uuids_as_text(as_arrow(values))
 
 
+@checks_arguments()
 def read_ids(
-    path: str | Path, role: str = "user", column: str | None = None, among: IdMap | None = None
+    path: str | os.PathLike[str],
+    role: str = "user",
+    column: str | None = None,
+    among: IdMap | None = None,
 ) -> list[Any]:
     """The ids in a file, in its order, each once.
 
@@ -286,7 +290,8 @@ def read_ids(
     if unknown:
         warn(
             f"{len(unknown):,} of {len(ids):,} {role}s of {path} are unknown to the model and left "
-            f"out, the first is {unknown[0]!r}"
+            f"out, the first is {unknown[0]!r}",
+            3,
         )
     return list(among.externals(index))
 

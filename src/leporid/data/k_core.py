@@ -44,7 +44,7 @@ def core_counts(
         warn(
             f"the {k}-core leaves {kept:,} of {n_users:,} users: results say nothing about the "
             f"others, a smaller k keeps more of them",
-            3,
+            4,
         )
     return of_user, of_item
 

@@ -6,7 +6,7 @@ column `day`. `log_batches` reads some rows at a time.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -49,7 +49,7 @@ from leporid.data.files import (
 )
 from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.policies import to_interactions
-from leporid.errors import ConfigError, DataError, UnknownNameError, closest
+from leporid.errors import ConfigError, DataError, closest
 from leporid.progress import say
 
 MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N"]
@@ -68,7 +68,7 @@ def load(
     weight: str | int | None = None,
     event: str | int | None = None,
     weights: Mapping[str, float] | None = None,
-    goal: str | Sequence[str] | None = None,
+    goal: str | Collection[str] | None = None,
     duplicates: Duplicates = "first",
     separator: str | None = None,
     header: bool | None = None,
@@ -108,27 +108,27 @@ def load(
         Distinct pairs, unless `duplicates` is "all". `.dropped` counts the rows each policy left
         out (docs/data.md), and missing values also give one `LeporidWarning`.
     """
-    if order not in (None, "file"):
-        raise UnknownNameError("order", str(order), ["file"])
     if order == "file" and time is not None:
         raise ConfigError("a time column and the order of the file exclude each other: name one")
     named = isinstance(source, str) and source in DATASETS and not Path(source).exists()
     if min_rating is None and named:
         min_rating = DATASETS[source].min_rating
     kinds = None
-    if event is not None or weights or goal:
+    if event is not None or weights is not None or goal is not None:
         kinds = EventKinds.asked(event, weights, goal)
     columns = {"user": user, "item": item, "time": time, "rating": rating}
     columns |= {"weight": weight, "event": event}
     asked = Asked(columns, min_rating is not None, separator, header, encoding)
-    if hasattr(source, "tocoo"):
-        raw = _read_matrix(source, asked)
-    elif isinstance(source, str | os.PathLike):
-        with reading(_locate(source)) as file:
-            raw = _read_log(file, asked)
-    else:
-        kind = type(source)
-        raw = _read_frame(source, asked, f"the {kind.__module__.split('.')[0]} {kind.__name__}")
+    with in_words("the log"):
+        if hasattr(source, "tocoo"):
+            raw = _read_matrix(source, asked)
+        elif isinstance(source, str | os.PathLike):
+            with reading(_locate(source)) as file:
+                raw = _read_log(file, asked)
+        else:
+            kind = type(source)
+            package = kind.__module__.split(".")[0].replace("builtins", "")
+            raw = _read_frame(source, asked, " ".join(f"the {package} {kind.__name__}".split()))
     with in_words(raw.report.origin):
         raw = _in_file_order(raw) if order == "file" else raw
         data = to_interactions(raw, min_rating, duplicates, kinds)
@@ -346,7 +346,7 @@ def _text_tables(
                 report, origin=origin, separator=layout.separator, header=layout.header
             )
             roles = {f"c{position}": role for role, position in positions.items()}
-            convert = _conversion(roles, partitions, inferred=whole and len(parts) == 1)
+            convert = _conversion(roles, partitions)
             tables = iter([table_of(layout, convert)]) if whole else batches_of(layout, convert)
             make = partial(_with_partitions, list(roles), partitions, positions, report)
             yield from map(make, tables)
@@ -372,11 +372,14 @@ def _text_columns(
 
 
 def _conversion(
-    roles: Mapping[str, str], partitions: Mapping[str, Any], inferred: bool
+    roles: Mapping[str, str], partitions: Mapping[str, str | None]
 ) -> pa_csv.ConvertOptions:
-    """Ids and events as dictionaries ('007' stays '007'); all else as `inferred`, or text."""
+    """Ids and events as dictionaries ('007' stays '007'), all else as text.
+
+    What pyarrow would infer depends on the other rows of a file, and takes 0x10 for a number.
+    """
     types = dict.fromkeys(("user", "item", "event"), pa.dictionary(pa.int32(), pa.string()))
-    types |= {} if inferred else dict.fromkeys(("time", "rating", "weight"), pa.string())
+    types |= dict.fromkeys(("time", "rating", "weight"), pa.string())
     return pa_csv.ConvertOptions(
         include_columns=[name for name in roles if name not in partitions],
         column_types={name: types[role] for name, role in roles.items() if role in types},
@@ -386,6 +389,7 @@ def _conversion(
     )
 
 
+@checks_arguments()
 def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
     """Write parquet, CSV, TSV or RecBole `.inter`, by the ending; atomically.
 

@@ -17,7 +17,7 @@ from leporid.data.columns import RawTable
 from leporid.data.event_kinds import EventKinds
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Duplicates, Interactions
-from leporid.errors import DataError, shortened, warn
+from leporid.errors import DataError, article, shortened, warn
 
 AS_GIVEN, MICROSECONDS = "as given", "microseconds"
 """Units of times."""
@@ -26,6 +26,9 @@ _FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
 _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 """An integer as a program would print it: no leading zero, no plus sign."""
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_NO_NUMBER = r"^[+-]?(?i:inf|infinity|nan)$"
+"""What programs write for a number that there is not."""
+_TIME_FORMS = "2024-03-25 10:00:00, 2024-03-25T10:00:00+02:00, 20240325 or a number of seconds"
 
 
 class KeptRows(NamedTuple):
@@ -118,6 +121,8 @@ def keep_rows(raw: RawTable, min_rating: float | None, kinds: EventKinds | None 
     time = unit = None
     if "time" in raw.columns:
         given = _plain(raw.columns["time"])
+        if pa.types.is_string(given.type):
+            given = _where(pc.invert(pc.match_substring_regex(given, _NO_NUMBER)), given)
         time, unit = _int64_times(given, names["time"])
         leave_out("unreadable time", _unreadable(given, time, raw, "time"))
         leave_out("missing time", np.asarray(pc.is_null(time)))
@@ -166,7 +171,7 @@ def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
         warn(
             f"{origin}: left out {sum(missing.values()):,} of {rows:,} rows with missing values "
             f"({_listed(missing)})",
-            4,
+            5,
         )
     if sum(dropped.values()) == rows:
         raise DataError(f"{origin}: no rows are left of {rows:,}: {_listed(dropped)}")
@@ -208,10 +213,15 @@ def _unreadable(given: Any, read: Any, raw: RawTable, role: str) -> NDArray[np.b
     if lost.any():
         count, first = int(np.count_nonzero(lost)), given[int(np.argmax(lost))].as_py()
         text = f"{raw.report.origin}: column {raw.report.columns[role]!r} holds "
-        text += f"{shortened(first, 60)!r}, which is no {'time' if role == 'time' else 'number'}"
+        text += f"{shortened(first, 60)!r}"
+        if role == "time":
+            text += f", which is in none of the forms in which times are read ({_TIME_FORMS})"
+            advice = "convert it, for example with pandas.to_datetime, or name another column"
+        else:
+            text, advice = f"{text}, which is no number", "name another column"
         if 2 * count > len(given) - given.null_count:
-            raise DataError(f"{text}, and {count - 1:,} more: name another column")
-        warn(f"{text}: rows left out: {count:,}", 5)
+            raise DataError(f"{text}, and {count - 1:,} more values like it: {advice}")
+        warn(f"{text}: rows left out: {count:,}", 6)
     return lost
 
 
@@ -226,12 +236,22 @@ def _numbers(raw: RawTable, role: str) -> tuple[NDArray[np.float64], NDArray[np.
     given = values = _plain(raw.columns[role])
     try:
         if pa.types.is_string(given.type):
-            values = _where(pc.match_substring_regex(given, _NUMBER), given)
+            values = _from_number_text(given)
         values = values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"{origin}: column {names[role]!r} is no number: {error}") from None
     lost = _unreadable(given, values, raw, role)
     return np.asarray(pc.fill_null(values, np.nan).to_numpy(), dtype=np.float64), lost
+
+
+def _from_number_text(given: pa.ChunkedArray) -> pa.ChunkedArray:
+    """float64[n], or booleans where all are true or false; null where there is no number."""
+    with contextlib.suppress(pa.ArrowInvalid):
+        return given.cast(pa.bool_())
+    with contextlib.suppress(pa.ArrowInvalid):
+        return given.cast(pa.float64())
+    readable = pc.match_substring_regex(given, f"{_NUMBER}|{_NO_NUMBER}")
+    return _where(readable, given).cast(pa.float64())
 
 
 def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.int32], pa.Array]:
@@ -249,7 +269,8 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
         try:
             values = _finite(values).cast(pa.int64())
         except pa.ArrowInvalid as error:
-            raise DataError(f"{origin}: a {kind} id is a number with a fraction: {error}") from None
+            text = f"{origin}: {article(kind)} id is a number with a fraction"
+            raise DataError(f"{text}: {shortened(error)}") from None
     elif pa.types.is_null(values.type):  # nothing but missing values
         values = values.cast(pa.int64())
     if not pa.types.is_dictionary(values.type):
@@ -258,7 +279,8 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
     encoded = values.unify_dictionaries().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = pa.concat_arrays(encoded.chunks)
-    codes = np.asarray(pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False))
+    indices = encoded.indices.cast(pa.int32())  # polars has unsigned ones
+    codes = np.asarray(pc.fill_null(indices, -1).to_numpy(zero_copy_only=False))
     distinct = encoded.dictionary
     if extension is not None:
         distinct = uuids_as_text(pa.ExtensionArray.from_storage(extension, distinct))
@@ -333,17 +355,32 @@ def _int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, st
 
 def _from_text(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
     """Numbers as text, or ISO strings, with and without a zone in one column."""
-    for target in (pa.int64(), pa.float64()):
+    if (numbers := _as_numbers(times)) is not None:
+        return _int64_times(numbers, name)
+    for target in (pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
         with contextlib.suppress(pa.ArrowInvalid):
-            return _int64_times(times.cast(target), name)
+            return times.cast(target).cast(pa.int64()), MICROSECONDS
     is_number = pc.match_substring_regex(times, _NUMBER)
     is_date = pc.match_substring_regex(times, r"^\d{4}-\d\d-\d\d")
     if pc.sum(is_number).as_py() > pc.sum(is_date).as_py():  # the others cannot be read
-        return _int64_times(_where(is_number, times).cast(pa.float64()), name)
+        numbers = _as_numbers(_where(is_number, times))
+        assert numbers is not None
+        return _int64_times(numbers, name)
     times = _where(is_date, times)
     times = pc.replace_substring_regex(times, r"\s*(UTC|GMT|Z)$", "Z")
     times = pc.replace_substring_regex(times, r"(:\d\d\S*)\s+([+-]\d\d)", r"\1\2")
+    times = pc.replace_substring_regex(times, r"(:\d\d\.\d{6})\d+", r"\1")
     return _iso_times(times), MICROSECONDS
+
+
+def _as_numbers(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """int64[n] or float64[n]; None where some text is no number: pyarrow reads 0x10 as 16."""
+    for target in (pa.int64(), pa.float64()):
+        with contextlib.suppress(pa.ArrowInvalid):
+            numbers = text.cast(target)
+            hexadecimal = pc.any(pc.match_substring_regex(text, "[xX]")).as_py()
+            return None if hexadecimal else numbers
+    return None
 
 
 def _iso_times(times: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -5,6 +5,7 @@ they choose at random, and say so. Any of them can keep some items out of traini
 (`cold_items_split`).
 """
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -70,14 +71,17 @@ class Split:
         both = Interactions.joined(self.train, self.valid)
         return both.select(np.argsort(both.user, kind="stable"))
 
+    @checks_arguments()
     def known(self, part: Part) -> Interactions:
         """What a recommender may know of a user, and must not recommend, when tested on `part`."""
         return self.train if part == "valid" else self.train_valid
 
+    @checks_arguments()
     def part(self, part: Part) -> Interactions:
         """The held-out interactions of `part`."""
         return self.valid if part == "valid" else self.test
 
+    @checks_arguments()
     def targets(self, part: Part, include_seen: bool | None = None) -> Interactions:
         """What is to be found in `part`, each item once: goal events, repeats only if included."""
         key = part, self.include_seen if include_seen is None else include_seen
@@ -159,7 +163,7 @@ class Split:
 
 @checks_arguments({"seed": 0})
 def temporal_split(
-    data: Interactions, train: float = 0.7, valid: float = 0.1, *, seed: int = 0
+    data: Interactions | object, train: float = 0.7, valid: float = 0.1, *, seed: int = 0
 ) -> Split:
     """Per user, in time order: the first `train` share, the next `valid` share, then test.
 
@@ -177,7 +181,7 @@ def temporal_split(
 
 @checks_arguments({"seed": 0})
 def random_split(
-    data: Interactions, train: float = 0.7, valid: float = 0.1, seed: int = 0
+    data: Interactions | object, train: float = 0.7, valid: float = 0.1, seed: int = 0
 ) -> Split:
     """Per user, in an order drawn by `seed`: the cut points of `temporal_split`.
 
@@ -189,7 +193,7 @@ def random_split(
 
 
 @checks_arguments({"seed": 0})
-def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
+def leave_last_out(data: Interactions | object, *, seed: int = 0) -> Split:
     """Per user, the last interaction is test, the one before it validation, the rest train.
 
     A user with two interactions has one in train and one in test; a user with one has it in
@@ -203,7 +207,7 @@ def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
 
 @checks_arguments()
 def global_time_split(
-    data: Interactions,
+    data: Interactions | object,
     valid_time: int | None = None,
     test_time: int | None = None,
     *,
@@ -278,7 +282,12 @@ def inner_validation_split(split: Split) -> Split:
 
 
 def split_by(
-    data: Interactions, protocol: str, *, train: float = 0.7, valid: float = 0.1, seed: int = 0
+    data: Interactions | object,
+    protocol: str,
+    *,
+    train: float = 0.7,
+    valid: float = 0.1,
+    seed: int = 0,
 ) -> Split:
     """The split by the protocol of that name, one of `PROTOCOLS`; leave-last-out has no shares."""
     if protocol == "temporal":
@@ -294,9 +303,14 @@ def split_by(
 
 @checks_arguments({"seed": 0})
 def cold_items_split(
-    data: Interactions, share: float = 0.1, *, protocol: str = "temporal", seed: int = 0,
-    **shares: float,
-) -> Split:  # fmt: skip
+    data: Interactions | object,
+    share: float = 0.1,
+    *,
+    protocol: str = "temporal",
+    seed: int = 0,
+    train: float = 0.7,
+    valid: float = 0.1,
+) -> Split:
     """A split by `protocol` in which a drawn share of the items occurs in the test part alone.
 
     Their interactions in the training and validation parts are left out; the name of the protocol
@@ -304,11 +318,7 @@ def cold_items_split(
     with the strata 'cold-items' and 'warm-items' of a `MetricTable`.
     """
     data = as_log(data, "cold_items_split(data)")
-    for name in shares:
-        if name not in ("train", "valid"):
-            hint = "its shares are train and valid"
-            raise ConfigError(f"cold_items_split has no argument {name!r}: {hint}")
-    count = round(share * data.n_items)
+    count = round(share * data.n_items) if math.isfinite(share) else 0
     if not 0 < share < 1 or count == 0:
         raise ConfigError(
             f"the share of cold items must be above 0 and below 1, and {share:g} of "
@@ -316,7 +326,7 @@ def cold_items_split(
         )
     drawn = np.random.default_rng(seed).permutation(data.n_items)[:count]
     cold = np.isin(np.arange(data.n_items), drawn)
-    whole = split_by(data, protocol, seed=seed, **shares)
+    whole = split_by(data, protocol, train=train, valid=valid, seed=seed)
     first, then = (part.select(~cold[part.item]) for part in (whole.train, whole.valid))
     dropped = len(whole.train) + len(whole.valid) - len(first) - len(then)
     name = f"cold-items({share:g}, random, seed={seed}, left out {dropped}) of {whole.protocol}"
@@ -326,13 +336,11 @@ def cold_items_split(
 def _warn_no_order(data: Interactions, instead: str) -> None:
     reason = "the log has no times" if data.time is None else "most users have only one time"
     advice = "load it with order='file' (--order file) if the rows of the file are in time order"
-    warn(f"{reason}: {instead}; {advice}", 3)
+    warn(f"{reason}: {instead}; {advice}", 4)
 
 
 def _shuffled(data: Interactions, seed: int) -> Interactions:
     """Each user's rows in an order drawn by the seed, whatever order they came in; no times."""
-    if seed < 0:
-        raise ConfigError(f"the seed of a split must be at least 0, got {seed}")
     by_item = np.lexsort((data.item, data.user))
     drawn = np.random.default_rng(seed).random(len(data))
     # Rows are sorted by user, so `by_item` leaves each position to the same user.

@@ -6,6 +6,7 @@ matrix. The core is counted on the matrix, and cut out of it in one more pass. T
 is not kept: a graph does not depend on it.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.arguments import checks_arguments
 from leporid.data.columns import Asked, RawTable
 from leporid.data.files import reading
 from leporid.data.id_map import IdMap
@@ -67,9 +69,10 @@ class StoredInteractions:
         return sparse.csr_array(parts, shape=(self.n_users, self.n_items))
 
 
+@checks_arguments()
 def store_interactions(
-    source: str | Path,
-    folder: str | Path,
+    source: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
     memory: str | int,
     *,
     core: int = 0,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from leporid._version import __version__
-from leporid.errors import ClusterError, ConfigError, import_extra
+from leporid.errors import ClusterError, ConfigError, article, import_extra
 
 PATIENCE = 60.0
 """Seconds to wait for a worker when none is left: a supervisor may be starting one."""
@@ -51,7 +51,7 @@ class Cluster:
         self._distributed = import_extra("distributed", "fit(client=...)", "distributed")
         if not isinstance(client, self._distributed.Client):
             raise ConfigError(
-                f"client must be a distributed.Client, not a {type(client).__name__}: "
+                f"client must be a distributed.Client, not {article(type(client).__name__)}: "
                 f"Client('tcp://host:8786')"
             )
         if client.asynchronous:

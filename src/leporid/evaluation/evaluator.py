@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments, described, takes_exclude_seen
 from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect
-from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError, warn
+from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError, article, warn
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES, popularity_class
 from leporid.evaluation.ranking import (
@@ -298,8 +298,8 @@ def _scorer(model: Any, split: Split, known: Sequences) -> Callable[[Users], Any
     if callable(model):
         return lambda users: np.asarray(model(users, known))
     raise ConfigError(
-        f"cannot evaluate a {type(model).__name__}: give a model with score(users, history), a "
-        f"function, an array of scores, a TopK or Recommendations"
+        f"cannot evaluate {article(type(model).__name__)}: give a model with "
+        f"score(users, history), a function, an array of scores, a TopK or Recommendations"
     )
 
 

@@ -23,7 +23,7 @@ from leporid.arguments import described
 from leporid.artifacts import read_object
 from leporid.config import BOUNDS, Config, read_toml, setting
 from leporid.data import IdMap, Interactions, ItemTable, Sequences
-from leporid.errors import ConfigError, DataError, UnknownNameError, shortened
+from leporid.errors import ConfigError, DataError, UnknownNameError, article, shortened
 from leporid.evaluation.ranking import TopK, masked_top_k
 from leporid.kernel import kernel
 
@@ -340,7 +340,7 @@ class Catalogue:
         found = np.asarray(column.labels @ np.isin(np.arange(len(column.names)), asked) > 0)
         if not found.any():
             known = ", ".join([*column.names][:10]) or "none"
-            raise DataError(f"no item has such a {name}: {values[0]!r}; there are {known}")
+            raise DataError(f"no item has such {article(name)}: {values[0]!r}; there are {known}")
         return found
 
     @cached_property

@@ -18,7 +18,7 @@ from leporid.arguments import check_argument, described
 from leporid.artifacts import cache_directory, check_sealed, read_arrays, write_arrays
 from leporid.config import Config, canonical_hash, setting
 from leporid.data import IdMap, Interactions, as_log
-from leporid.errors import ConfigError, DataError, warn
+from leporid.errors import ConfigError, DataError, article, warn
 from leporid.initializers.catalogue import available, get
 from leporid.machine import check_device, kept_torch_threads
 from leporid.progress import Progress, ProgressLike, make_progress
@@ -250,7 +250,9 @@ class Initializer(abc.ABC):
         if config is None:
             config = self.config_class.from_dict(settings)
         elif not isinstance(config, self.config_class):
-            raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
+            raise ConfigError(
+                f"{self.name} takes {article(self.config_class.__name__)}, not {config!r}"
+            )
         self.config = config.replace(**settings)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments, described
 from leporid.data import IdMap
-from leporid.errors import ConfigError, DataError, UnknownNameError, import_extra
+from leporid.errors import ConfigError, DataError, UnknownNameError, article, import_extra
 from leporid.initializers import Embedding, InitialEmbeddings, standardize, standardizes
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
@@ -139,7 +139,7 @@ def _names(module: nn.Module, tables: Tables) -> list[str]:
         if not any(map(_plain, own)):
             raise ConfigError(
                 f"a table of {type(module).__name__} must be named, or be one of its embeddings "
-                f"or parameters, not a {type(table).__name__} from elsewhere"
+                f"or parameters, not {article(type(table).__name__)} from elsewhere"
             )
         names.append(_plain(own[-1]))
     return names

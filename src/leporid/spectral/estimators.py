@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import leporid.artifacts as artifacts
 from leporid.config import checked
 from leporid.distributed import BlockGraph
-from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
+from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, article
 from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, checked_csr, knn_graph
 from leporid.machine import check_device
 from leporid.progress import ProgressLike, make_progress
@@ -242,7 +242,8 @@ class Leporid:
         """Read what `save` wrote."""
         about, arrays = _read(path)
         if about.get("estimator") != cls.__name__:
-            raise DataError(f"{path} holds a {about.get('estimator')}, not a {cls.__name__}")
+            found = article(str(about.get("estimator")))
+            raise DataError(f"{path} holds {found}, not {article(cls.__name__)}")
         try:
             estimator = cls(**about["parameters"])
         except TypeError as error:

@@ -16,7 +16,7 @@ from scipy import sparse
 from torch import Tensor
 
 from leporid.data import IdMap, Interactions, ItemTable, Split, item_features, load
-from leporid.errors import ConfigError, DataError, LeporidError, warn
+from leporid.errors import ConfigError, DataError, LeporidError, article, warn
 from leporid.graph import top_k_neighbours
 from leporid.initializers import content_edges
 from leporid.models.shared.cold_start import content_vectors, fit_cold_items
@@ -161,7 +161,9 @@ class Extension:
         """Give a model all weights of the old one, and rows to its new users and items."""
         same = old.name == new.name
         if not same or old.net.state_dict().keys() != new.net.state_dict().keys():
-            raise ConfigError(f"{new.name} goes on from a {new.name} of the same settings only")
+            raise ConfigError(
+                f"{new.name} goes on from {article(new.name)} of the same settings only"
+            )
         shapes = {name: tuple(tensor.shape) for name, tensor in new.net.state_dict().items()}
         weights = old.net.state_dict().items()
         new.net.load_state_dict({k: self._tensor(k, value, shapes[k]) for k, value in weights})

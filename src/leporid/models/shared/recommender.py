@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from leporid.arguments import checks_arguments, takes_exclude_seen
 from leporid.config import Config, SearchSpace
 from leporid.data import IdMap, Interactions, Sequences, Split
-from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, warn
+from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, article, warn
 from leporid.evaluation import BoundRules, Catalogue, TopK
 from leporid.models.shared import catalogue, lists, saved
 from leporid.models.shared.lists import Allowed, Ids, Indices, ItemNeighbours, Lists, Scores
@@ -76,7 +76,9 @@ class Recommender(abc.ABC):
         elif settings:
             config = config.replace(**settings)
         if not isinstance(config, self.config_class):
-            raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
+            raise ConfigError(
+                f"{self.name} takes {article(self.config_class.__name__)}, not {config!r}"
+            )
         self.config = self.asked = config
         """`config` is what was asked for, with "auto" replaced by what a fit has found."""
         self._known: Interactions | None = None
@@ -271,7 +273,7 @@ class Recommender(abc.ABC):
         about, learnt, known, train = saved.read_saved(path, mapped=mapped)
         name, actual = about["model"], catalogue.get(about["model"])
         if not issubclass(actual, cls):
-            raise DataError(f"{path} holds a {name} model, not a {cls.__name__}")
+            raise DataError(f"{path} holds {article(name)} model, not {article(cls.__name__)}")
         model: Self = actual(actual.config_class.from_dict(about.get("config", {})))
         model.fitting = saved.Fitting.from_dict(about.get("fitting", {}))
         model._known, model._train = known, train
