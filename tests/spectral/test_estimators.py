@@ -60,6 +60,15 @@ def test_fit_embeds_the_rows_of_the_interaction_matrix(k):
     assert model.residuals_.max() <= 1e-6
 
 
+@pytest.mark.parametrize("dim", [1, 2, 8])
+def test_rows_that_are_all_the_same_are_embedded(dim):
+    for n in range(2, 120):
+        model = Leporid(dim=min(dim, n)).fit(np.ones((n, 5)))
+        vectors = model.embedding_.astype(np.float64)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(min(dim, n)), atol=2e-5)
+        np.testing.assert_allclose(np.abs(vectors[:, 0]), n**-0.5, rtol=1e-4)
+
+
 def test_alpha_zero_is_laplacian_eigenmaps():
     one = Leporid(dim=5, k=20, alpha=0.0).fit(X)
     other = LaplacianEigenmaps(dim=5, k=20).fit(X)

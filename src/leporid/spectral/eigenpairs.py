@@ -107,12 +107,17 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
 
 
 def dense(problem: Problem) -> Eigenpairs:
-    """LAPACK's `eigh` on the dense matrix: for small graphs."""
-    operator, dim, n = problem.operator, problem.dim, problem.operator.n_active
-    values, compact = eigh(operator.dense(), subset_by_index=(n - dim, n - 1))
+    """LAPACK's `eigh` on the dense matrix: for small graphs.
+
+    All eigenpairs are computed: where many eigenvalues are equal, as in a complete graph, LAPACK's
+    solvers for some of the eigenpairs fail or return too few.
+    """
+    operator, dim = problem.operator, problem.dim
+    values, compact = eigh(operator.dense(), driver="evd", overwrite_a=True)
+    values, compact = values[::-1][:dim].copy(), compact[:, ::-1][:, :dim]
     vectors = np.zeros((operator.n, dim))
-    vectors[operator.active] = compact[:, ::-1]
-    return Eigenpairs(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
+    vectors[operator.active] = compact
+    return Eigenpairs(values, vectors, np.zeros(dim), 0, "dense")
 
 
 def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:
