@@ -328,7 +328,17 @@ def test_what_is_no_graph_is_refused():
     assert as_graph(np.array([[3.0, 1.0], [1.0, 0.0]])).n_edges == 2
 
 
-@pytest.mark.parametrize("wrong", [{"dim": 0}, {"solver": "svd"}, {"tol": 0.0}, {"device": "tpu"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"dim": dim} for dim in (0, "x", 2.5, None)),
+        *({"tol": tol} for tol in (0.0, "x")),
+        {"alpha": "x"},
+        {"seed": "x"},
+        {"solver": "svd"},
+        {"device": "tpu"},
+    ],
+)
 def test_wrong_settings_name_themselves(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         laplacian_eigenpairs(cliques(3, 2), **{"dim": 2, **wrong})

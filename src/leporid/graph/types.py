@@ -62,7 +62,12 @@ def checked_csr(X: Any, name: str = "X") -> sparse.csr_array:
     if not sparse.issparse(X) and callable(getattr(X, "csr", None)):
         X = X.csr()
     if not sparse.issparse(X):
-        X = np.asarray(X)
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise GraphError(
+                f"{name} has rows of different lengths: give every row one entry per column"
+            ) from None
         try:
             X = X if X.dtype.kind in "bifuc" else X.astype(np.float64)
         except (TypeError, ValueError) as error:
