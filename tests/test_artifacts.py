@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from leporid.artifacts import (
+    LARGEST_JSON,
     atomic_path,
     cache_directory,
+    check_manifest,
     map_arrays,
     read_arrays,
+    read_json,
     user_cache_directory,
     write_arrays,
+    write_manifest,
 )
 from leporid.data import cache_dir
 from leporid.errors import DataError
@@ -47,6 +53,70 @@ def test_mapped_arrays_are_those_that_were_read(
     for name, array in arrays.items():
         assert mapped[name].dtype == array.dtype
         np.testing.assert_array_equal(mapped[name], array)
+
+
+def test_equal_arrays_are_equal_bytes_in_any_order(tmp_path: Path) -> None:
+    arrays = {
+        "wide": np.arange(6.0).reshape(2, 3).T,
+        "flag": np.array([True]),
+        "é": np.arange(4, dtype=np.float32),
+        "empty": np.zeros((0, 2), np.float32),
+    }
+    about = {f"key {n}": f"value é {n}" for n in range(12)}
+    places = [tmp_path / f"{n}.safetensors" for n in range(8)]
+    for turn, place in enumerate(places):
+        names, keys = list(arrays), list(about)
+        if turn % 2:
+            names.reverse()
+            keys.reverse()
+        held = {name: arrays[name] for name in names}
+        write_arrays(place, held, {key: about[key] for key in keys}, sealed=True)
+    assert len({place.read_bytes() for place in places}) == 1
+    with safetensors.safe_open(places[0], framework="numpy") as file:
+        assert set(file.metadata()) == {*about, "seal"}
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(file.get_tensor(name), array)
+
+
+def test_arrays_of_another_byte_order_keep_their_values(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    write_arrays(path, {"x": np.arange(5, dtype=">f8")}, sealed=True)
+    assert read_arrays(path)[0]["x"].tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(DataError, match="x holds complex128"):
+        write_arrays(path, {"x": np.zeros(2, np.complex128)})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+def test_json_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    device = tmp_path / "device.json"
+    device.symlink_to("/dev/zero")
+    for path in (pipe, device):
+        with pytest.raises(DataError, match=f"{path.name} is a pipe or a device"):
+            read_json(path)
+    huge = tmp_path / "huge.json"
+    with open(huge, "wb") as file:
+        file.truncate(LARGEST_JSON + 1)  # a hole: it takes no room
+    with pytest.raises(DataError, match=r"huge\.json has 100 MiB"):
+        read_json(huge)
+    with pytest.raises(DataError, match="could not read"):
+        read_json(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+@pytest.mark.parametrize("name", ["model.json", "weights.safetensors"])
+def test_a_folder_whose_files_never_end_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    for file in ("model.json", "weights.safetensors"):
+        (tmp_path / file).write_text("{}")
+    write_manifest(tmp_path, "model", "model.json", "weights.safetensors")
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match=f"{name} is a pipe or a device"):
+        check_manifest(tmp_path, "model", "model.json")
+    (tmp_path / name).unlink()
+    with pytest.raises(DataError, match=f"{name} is not the file that was saved here"):
+        check_manifest(tmp_path, "model", "model.json")
 
 
 def test_changes_of_a_mapped_array_stay_in_the_process(tmp_path: Path) -> None:

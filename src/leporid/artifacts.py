@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,10 @@ _DTYPES = {
     **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
 }
 """How safetensors names the number formats that numpy has."""
+_NAMES = {np.dtype(kind): name for name, kind in _DTYPES.items()}
+"""The inverse of `_DTYPES`."""
+LARGEST_JSON = 100 * 2**20
+"""Bytes of the largest JSON file that is read; the text takes ten times as much in memory."""
 
 
 def cache_directory() -> Path | None:
@@ -55,8 +60,13 @@ def write_json(target: str | Path, value: Any) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read JSON; a missing or broken file is a `DataError` that names it."""
+    """Read JSON; a missing, broken or huge file, or a pipe or device, is a `DataError`."""
     try:
+        if (size := _regular_size(path)) > LARGEST_JSON:
+            raise DataError(
+                f"{path} has {size / 2**20:,.0f} MiB, and a JSON file may have at most "
+                f"{LARGEST_JSON / 2**20:,.0f}: it was not written by leporid, save it again"
+            )
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"no such file: {path}") from None
@@ -64,6 +74,14 @@ def read_json(path: str | Path) -> Any:
         raise DataError(f"could not read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not valid JSON: {error}") from None
+
+
+def _regular_size(path: str | Path) -> int:
+    """The bytes of a file; a pipe or a device, which may never end, is a `DataError`."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise DataError(f"{path} is a pipe or a device: replace it by a regular file")
+    return status.st_size
 
 
 def read_object(path: str | Path) -> dict[str, Any]:
@@ -81,19 +99,32 @@ def write_arrays(
     *,
     sealed: bool = False,
 ) -> None:
-    """Write one safetensors file atomically; `sealed` adds a digest of arrays and metadata."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
+    """Write one safetensors file atomically; `sealed` adds a digest of arrays and metadata.
 
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    Equal arrays and metadata give equal bytes, in whatever order they are passed. That is why
+    safetensors' own writer is not used: it shuffles the metadata.
+    """
+    contiguous = {name: _as_stored(name, array) for name, array in arrays.items()}
     about = dict(metadata or {})
     if sealed:
         about[_SEAL] = _seal(contiguous, about)
-    with atomic_path(target) as path:
-        try:
-            save_file(contiguous, path, metadata=about)
-        except SafetensorError as error:  # a full disk, say
-            raise DataError(f"could not write {target}: {error}") from None
+    # As safetensors orders them: large entries first, so that every array is aligned.
+    ordered = sorted(contiguous.items(), key=lambda pair: (-pair[1].itemsize, pair[0]))
+    header: dict[str, object] = {"__metadata__": dict(sorted(about.items()))}
+    end = 0
+    for name, array in ordered:
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with atomic_path(target) as path, open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, array in ordered:
+            file.write(array.data if array.size else b"")
 
 
 def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
@@ -110,6 +141,14 @@ def check_sealed(path: str | Path, metadata: Mapping[str, str]) -> None:
     """Refuse a file of a format that has a seal, where the seal is gone."""
     if _SEAL not in metadata:
         raise DataError(f"{path} has lost its seal: it was changed after it was written")
+
+
+def _as_stored(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """The array, contiguous and with the lower byte first, if safetensors has its kind."""
+    contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    if contiguous.dtype not in _NAMES:
+        raise DataError(f"{name} holds {array.dtype}, which safetensors files cannot hold")
+    return contiguous
 
 
 @contextlib.contextmanager
@@ -204,13 +243,19 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
         raise DataError(f"{path} does not describe {article(kind)} with {' and '.join(names)}")
     for name, about in files.items():
         with contextlib.suppress(OSError):  # missing or unreadable
-            saved = _describe(folder / name)
-            if isinstance(about, dict) and saved == {key: about.get(key) for key in saved}:
+            if isinstance(about, dict) and _is_as_described(folder / name, about):
                 continue
         raise DataError(
             f"{folder / name} is not the file that was saved here: it was changed, cut short or "
             f"is from another {kind}; save it again or take both from a copy"
         )
+
+
+def _is_as_described(path: Path, about: Mapping[str, object]) -> bool:
+    """Whether a file has the size and the digest that its manifest has."""
+    return _regular_size(path) == about.get("bytes") and _describe(path) == {
+        key: about.get(key) for key in ("bytes", "blake2b")
+    }
 
 
 def _describe(path: Path) -> dict[str, Any]:

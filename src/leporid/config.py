@@ -73,13 +73,10 @@ class Config:
     """Base class of all settings. Subclasses are frozen keyword-only dataclasses."""
 
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(type(self))
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            typed = checked(value, hints[field.name], f"{type(self).__name__}.{field.name}")
-            if typed is not value:
-                object.__setattr__(self, field.name, typed)
-            _check_bounds(typed, field.metadata, field.name)
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        for name, typed in checked_settings(type(self), values).items():
+            if typed is not values[name]:
+                object.__setattr__(self, name, typed)
         self.validate()
 
     def validate(self) -> None:
@@ -129,6 +126,20 @@ class Config:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
+
+
+def checked_settings(settings: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a dataclass's fields as `checked` returns them, each within its range.
+
+    A value of the wrong type or outside its range is a `ConfigError`.
+    """
+    hints, typed = typing.get_type_hints(settings), dict[str, Any]()
+    for field in dataclasses.fields(settings):
+        if field.name in values:
+            where = f"{settings.__name__}.{field.name}"
+            typed[field.name] = checked(values[field.name], hints[field.name], where)
+            _check_bounds(typed[field.name], field.metadata, field.name)
+    return typed
 
 
 def _check_bounds(value: Any, bounds: Mapping[str, float], name: str) -> None:

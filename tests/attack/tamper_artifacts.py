@@ -102,7 +102,10 @@ def world(folder: Path) -> dict[str, Kind]:
 def model_says(path: Path) -> Any:
     model = Recommender.load(path)
     users = np.arange(len(model.users), dtype=np.int32)
-    scores = model.score(users)
+    with np.errstate(all="ignore"):
+        scores = model.score(users)
+    # Refused when it is loaded, or of use.
+    assert (scores < np.inf).all(), "the scores are NaN or infinite"
     ids = (model.users.ids.to_pylist(), model.items.ids.to_pylist(), model.known.digest)
     return ids, scores.tobytes(), model.top_k(users, 3).items.tobytes()
 
@@ -136,11 +139,11 @@ def estimator_says(path: Path) -> Any:
 
 
 def bytes_changed(path: Path, other: Path, rng: np.random.Generator) -> str:
-    """A file flipped in one bit, cut, grown, gone, or taken from another artifact."""
+    """A file flipped in one bit, cut, grown, gone, endless, or taken from another artifact."""
     files = sorted(p for p in path.rglob("*") if p.is_file())
     file = files[rng.integers(len(files))]
     # The only file of an artifact taken from another one is that other one.
-    ways = ("flip", "cut", "grow", "gone", "other")[: 5 if len(files) > 1 else 4]
+    ways = ("flip", "cut", "grow", "gone", "endless", "other")[: 6 if len(files) > 1 else 5]
     raw, how = bytearray(file.read_bytes()), ways[rng.integers(len(ways))]
     if how == "flip":
         raw[rng.integers(len(raw))] ^= 1 << int(rng.integers(8))
@@ -151,7 +154,9 @@ def bytes_changed(path: Path, other: Path, rng: np.random.Generator) -> str:
     elif how == "other":
         raw = bytearray((other / file.relative_to(path)).read_bytes())
     file.unlink()
-    if how != "gone":
+    if how == "endless":
+        file.symlink_to("/dev/zero")
+    elif how != "gone":
         file.write_bytes(raw)
     return f"{how} {file.name}"
 
@@ -190,7 +195,7 @@ def arrays_changed(path: Path, other: Path, rng: np.random.Generator) -> str:
     name = sorted(arrays)[rng.integers(len(arrays))]
     array, how = arrays[name].copy(), ("entry", "type", "twice", "short", "gone")[rng.integers(5)]
     if how == "entry" and array.size:
-        odd = (np.nan, np.inf) if array.dtype.kind == "f" else (2e9, -1, 2**40, 255)
+        odd = (np.nan, np.inf, 3e38, -3e38) if array.dtype.kind == "f" else (2e9, -1, 2**40, 255)
         value = odd[rng.integers(len(odd))]
         array.flat[rng.integers(array.size)] = np.array(value).astype(array.dtype)
     elif how == "type":

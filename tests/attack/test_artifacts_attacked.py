@@ -189,6 +189,47 @@ def test_indices_that_lead_outside_are_refused_whatever_the_manifest_says(
         Recommender.load(path, mapped=mapped)
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_weights_that_make_no_scores_are_refused_whatever_the_manifest_says(
+    splits: tuple[leporid.Split, Any], tmp_path: Path, mapped: bool
+) -> None:
+    settings = {"dim": 4, "steps": 1, "batch_size": 8, "device": "cpu", "length": 5}
+    model = leporid.train("sasrec", splits[0], init="random", progress=False, **settings)
+    path = model.save(tmp_path / "m")
+    held, _ = read_arrays(path / "weights.safetensors")
+    block = "model.blocks.0.network_norm.weight"
+    for change, says in (
+        ({block: np.full_like(held[block], 3e38)}, "beyond 1e\\+15, whose products overflow"),
+        ({block: np.full_like(held[block], np.inf)}, "NaN or infinite entries"),
+        ({block: np.full_like(held[block], np.nan)}, "NaN or infinite entries"),
+        (
+            {name: 1e15 * np.sign(array) for name, array in held.items() if "model." in name},
+            "its scores are NaN or infinite",
+        ),
+    ):
+        edited(path, **{**held, **change})
+        with pytest.raises(DataError, match=says):
+            Recommender.load(path, mapped=mapped)
+    edited(path, **held)
+    Recommender.load(path, mapped=mapped)
+
+
+@linux
+@pytest.mark.parametrize("name", ["model.json", "manifest.json", "weights.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero"])
+def test_a_file_that_never_ends_is_refused(
+    splits: tuple[leporid.Split, Any], tmp_path: Path, name: str, kind: str
+) -> None:
+    path = leporid.train("toppop", splits[0], progress=False).save(tmp_path / "m")
+    (path / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(path / name)
+    else:
+        (path / name).symlink_to(kind)
+    with pytest.raises(DataError, match=r"pipe or a device|has lost its manifest"):
+        Recommender.load(path)
+
+
 def test_ids_and_number_formats_are_checked_whatever_the_manifest_says(
     splits: tuple[leporid.Split, Any], tmp_path: Path
 ) -> None:

@@ -106,6 +106,31 @@ def test_more_copies_of_an_eigenvalue_than_a_block_has_columns_are_all_found():
     check(pairs, W, 0.0)
 
 
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize("missing", [0, 1, 3])
+def test_complete_and_nearly_complete_graphs_have_all_their_vectors(missing, normalized):
+    """All eigenvalues but one or a few are equal, which LAPACK's partial solver fails on."""
+    for n in range(2, 61):
+        dense = np.full((n, n), 0.7, np.float32) - np.diag(np.full(n, 0.7, np.float32))
+        for node in range(min(missing, n - 2)):
+            dense[node, -1] = dense[-1, node] = 0.1 * node
+        W = sparse.csr_array(dense)
+        for dim in sorted({1, 2, (n + 1) // 2, n}):
+            pairs = laplacian_eigenpairs(W, dim, normalized=normalized)
+            assert pairs.vectors.shape == (n, dim)
+            check(pairs, W, 0.5, normalized)
+
+
+def test_lanczos_solves_a_complete_graph():
+    n = 1300
+    W = sparse.csr_array(np.ones((n, n), np.float32) - np.eye(n, dtype=np.float32))
+    pairs = laplacian_eigenpairs(W, 20)
+    assert pairs.solver == "lanczos"
+    np.testing.assert_allclose(pairs.values, [1.0] + [-1.0 / (n - 1)] * 19, atol=1e-6)
+    vectors = pairs.vectors.astype(np.float64)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(20), atol=2e-5)
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_disconnected_graph_spans_every_component(solver):
     parts = [community_graph(n, 3, seed=n) for n in (60, 100, 150, 40)]
@@ -303,7 +328,17 @@ def test_what_is_no_graph_is_refused():
     assert as_graph(np.array([[3.0, 1.0], [1.0, 0.0]])).n_edges == 2
 
 
-@pytest.mark.parametrize("wrong", [{"dim": 0}, {"solver": "svd"}, {"tol": 0.0}, {"device": "tpu"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"dim": dim} for dim in (0, "x", 2.5, None)),
+        *({"tol": tol} for tol in (0.0, "x")),
+        {"alpha": "x"},
+        {"seed": "x"},
+        {"solver": "svd"},
+        {"device": "tpu"},
+    ],
+)
 def test_wrong_settings_name_themselves(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         laplacian_eigenpairs(cliques(3, 2), **{"dim": 2, **wrong})

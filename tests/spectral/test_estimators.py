@@ -59,6 +59,15 @@ def test_fit_embeds_the_rows_of_the_interaction_matrix(k):
     assert model.residuals_.max() <= 1e-6
 
 
+@pytest.mark.parametrize("dim", [1, 2, 8])
+def test_rows_that_are_all_the_same_are_embedded(dim):
+    for n in range(2, 120):
+        model = Leporid(dim=min(dim, n)).fit(np.ones((n, 5)))
+        vectors = model.embedding_.astype(np.float64)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(min(dim, n)), atol=2e-5)
+        np.testing.assert_allclose(np.abs(vectors[:, 0]), n**-0.5, rtol=1e-4)
+
+
 def test_alpha_zero_is_laplacian_eigenmaps():
     one = Leporid(dim=5, k=20, alpha=0.0).fit(X)
     other = LaplacianEigenmaps(dim=5, k=20).fit(X)
@@ -232,6 +241,43 @@ def test_refusals():
         Leporid().fit(np.full((3, 3), np.nan))
     with pytest.raises(DataError, match="must not be negative"):
         Leporid(dim=3).fit_graph(community_graph(40, 2, 1)).transform(np.full((1, 40), -1.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("dim", wrong) for wrong in ("x", 2.5, None, True, 0)),
+        *(("k", wrong) for wrong in ("x", 2.5, 0)),
+        *(("alpha", wrong) for wrong in ("x", None, -0.1, 1.1, np.nan)),
+        *(("tol", wrong) for wrong in ("x", 0.0, np.nan)),
+        *(("seed", wrong) for wrong in ("x", -1, 1.5)),
+        *(("threads", wrong) for wrong in ("x", 0)),
+        *(("device", wrong) for wrong in (3, "tpu")),
+        ("normalized", "no"),
+        ("solver", []),
+        ("metric", "cosine"),
+        ("landmarks", "x"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_before_the_graph_is_made(name, value, monkeypatch):
+    monkeypatch.setattr("leporid.spectral.estimators.knn_graph", None)
+    model = Leporid(**{"dim": 2, "k": 5, name: value})
+    for fit in (model.fit, model.fit_graph):
+        with pytest.raises(ConfigError, match=name):
+            fit(np.eye(6))
+
+
+def test_numbers_of_numpy_are_parameters_like_others():
+    numbers = {"dim": np.int64(3), "k": np.int32(5), "alpha": np.float32(0.5), "seed": np.uint8(1)}
+    model = Leporid(**numbers, normalized=np.bool_(True)).fit(X)
+    plain = Leporid(dim=3, k=5, alpha=0.5, seed=1).fit(X)
+    np.testing.assert_allclose(model.embedding_, plain.embedding_, atol=1e-6)
+
+
+def test_rows_of_different_lengths_are_no_matrix():
+    for use in (Leporid().fit, Leporid().fit_graph, Leporid(dim=2, k=5).fit(X).transform):
+        with pytest.raises(GraphError, match="rows of different lengths"):
+            use([[1, 2], [3]])
 
 
 def test_sklearn_clone_and_pipeline():

@@ -71,7 +71,12 @@ def checked_csr(X: Any, name: str = "X") -> sparse.csr_array:
             f"{described(X)}"
         )
     if not sparse.issparse(X):
-        X = np.asarray(X)
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise GraphError(
+                f"{name} has rows of different lengths: give every row one entry per column"
+            ) from None
         try:
             X = X if X.dtype.kind in "bifuc" else X.astype(np.float64)
         except (TypeError, ValueError) as error:

@@ -1,13 +1,14 @@
 """`laplacian_eigenpairs`: a graph in, the top eigenpairs of its operator out."""
 
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
 
+from leporid.config import checked
 from leporid.errors import ConfigError, GraphError, warn
 from leporid.graph import BLOCK, Graph, KnnGraph, checked_csr, uses_gpu
 from leporid.machine import one_thread_pool
@@ -50,13 +51,19 @@ def laplacian_eigenpairs(
     short, 1e-12. Where the graph has fewer than `dim` nodes with edges, the last columns are zero
     with eigenvalue 0. The same seed on the same machine gives the same bits.
     """
+    for name, number, kind in (
+        ("dim", dim, int),
+        ("alpha", alpha, float),
+        ("tol", tol, float),
+        ("seed", seed, int),
+    ):
+        checked(native(number), kind, name)
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
     if not tol > 0.0:
         raise ConfigError(f"tol must be positive, not {tol}")
-    for name, value, kind in (("solver", solver, Solver), ("device", device, Device)):
-        if value not in get_args(kind):
-            raise ConfigError(f"{name} must be one of {list(get_args(kind))}, not {value!r}")
+    checked(solver, Solver, "solver")
+    checked(device, Device, "device")
     operator = laplacian_operator(as_graph(graph), alpha, normalized)
     if alone := operator.n - operator.n_active:
         warn(f"{alone} of {operator.n} nodes have no edges: their vectors are zero")
@@ -107,12 +114,17 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
 
 
 def dense(problem: Problem) -> Eigenpairs:
-    """LAPACK's `eigh` on the dense matrix: for small graphs."""
-    operator, dim, n = problem.operator, problem.dim, problem.operator.n_active
-    values, compact = eigh(operator.dense(), subset_by_index=(n - dim, n - 1))
+    """LAPACK's `eigh` on the dense matrix: for small graphs.
+
+    All eigenpairs are computed: where many eigenvalues are equal, as in a complete graph, LAPACK's
+    solvers for some of the eigenpairs fail or return too few.
+    """
+    operator, dim = problem.operator, problem.dim
+    values, compact = eigh(operator.dense(), driver="evd", overwrite_a=True)
+    values, compact = values[::-1][:dim].copy(), compact[:, ::-1][:, :dim]
     vectors = np.zeros((operator.n, dim))
-    vectors[operator.active] = compact[:, ::-1]
-    return Eigenpairs(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
+    vectors[operator.active] = compact
+    return Eigenpairs(values, vectors, np.zeros(dim), 0, "dense")
 
 
 def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:
@@ -148,6 +160,11 @@ def as_graph(graph: Any) -> Graph:
     indptr, indices = csr.indptr.astype(np.int64), csr.indices.astype(np.int32)
     k = int(np.diff(indptr).max(initial=0))
     return KnnGraph(indptr, indices, csr.data, side="rows", k=k, similarity="precomputed")
+
+
+def native(value: object) -> object:
+    """A number of numpy as Python's own, and anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:

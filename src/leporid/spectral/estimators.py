@@ -3,20 +3,20 @@
 import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, get_type_hints
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 import leporid.artifacts as artifacts
-from leporid.config import checked
+from leporid.config import checked_settings, setting
 from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, article
 from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, checked_csr, knn_graph
 from leporid.machine import check_device
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import extension
-from leporid.spectral.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs
+from leporid.spectral.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs, native
 from leporid.spectral.extension import Extension, Landmarks
 
 SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "seed", "device", "threads"]
@@ -50,27 +50,36 @@ class Leporid:
     n_features_in_ : columns of the fitted matrix
     """
 
-    dim: int = 64
+    dim: int = setting(64, at_least=1)
     """Number of eigenvectors."""
-    k: int = 1000
+    k: int = setting(1000, at_least=1)
     """Neighbours per row, clipped to n - 1."""
-    alpha: float = 0.5
+    alpha: float = setting(0.5, at_least=0, at_most=1)
     """How far every degree moves towards the largest one: 0 is plain LE."""
     normalized: bool = True
     """The symmetrically normalised Laplacian; False takes the unnormalised one."""
     metric: Literal["jaccard", "precomputed"] = "jaccard"
     """'precomputed': `fit` takes a symmetric matrix of weights instead of interactions."""
     solver: Solver = "auto"
-    tol: float = 1e-6
+    tol: float = setting(1e-6, above=0)
     """Bound on the residuals."""
-    seed: int = 0
+    seed: int = setting(0, at_least=0)
     device: Device = "auto"
-    threads: int | None = None
+    threads: int | None = setting(None, at_least=1)
     """None for all cores this process may use."""
     landmarks: Landmarks = None
     """Fit only this many rows (below 1: this share) and extend to all others out of sample, in time
     linear in the rows. None for all; "auto" for all while that costs at most four times as much
     (benchmarks/records/scale.json)."""
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters of the wrong type or out of range, as each `fit` does first.
+
+        scikit-learn asks that neither `__init__` nor `set_params` checks or changes values.
+        """
+        values = {name: native(value) for name, value in self.get_params().items()}
+        extension.landmark_count(values.pop("landmarks"), 2)
+        checked_settings(type(self), values)
 
     def _solve(self, graph: Graph, progress: ProgressLike) -> None:
         """Store the eigenpairs of `graph` and reset all else that a fit sets."""
@@ -105,10 +114,7 @@ class Leporid:
         With `client`, a `distributed.Client`, interactions are embedded on its cluster: the same
         vectors, but the graph stays there and `graph_` does not exist afterwards.
         """
-        hints = get_type_hints(type(self))
-        for name, value in self.get_params().items():
-            plain = value.item() if isinstance(value, np.generic) else value
-            checked(plain, hints[name], f"{self._name}: {name}")
+        self._check_parameters()
         check_device(self.device)
         if isinstance(X, KnnGraph) or self.metric == "precomputed":
             if client is not None:
@@ -147,6 +153,7 @@ class Leporid:
 
         `transform` then takes weights to the n fitted nodes, csr[m, n].
         """
+        self._check_parameters()
         graph = as_graph(graph)
         self._solve(graph, make_progress(progress))
         self._graph, self.n_features_in_ = graph, graph.n
@@ -245,12 +252,13 @@ class Leporid:
             found = article(str(about.get("estimator")))
             raise DataError(f"{path} holds {found}, not {article(cls.__name__)}")
         try:
-            estimator = cls(**about["parameters"])
+            estimator = cls(**parameters)
+            estimator._check_parameters()
+        except ConfigError as error:
+            raise DataError(f"{path} has wrong parameters: {error}") from None
+        check_device(self.device)
         except TypeError as error:
             raise DataError(f"{path} has parameters no {cls.__name__} has: {error}") from None
-        hints = get_type_hints(cls)
-        for name, value in estimator.get_params().items():
-            checked(value, hints[name], f"{path}: {name}")
         for name, attribute in ARRAYS.items():
             setattr(estimator, attribute, arrays.get(name))
         estimator.n_features_in_, estimator.n_iter_ = about["n_features"], about["n_iter"]
@@ -277,7 +285,10 @@ class Leporid:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters; an unknown name is an error that suggests the closest one."""
+        """Change parameters; an unknown name is an error that suggests the closest one.
+
+        As scikit-learn asks, values are checked by the next `fit`.
+        """
         known = self.get_params()
         for name in sorted(parameters.keys() - known):
             raise UnknownNameError("parameter", name, known)

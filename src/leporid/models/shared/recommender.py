@@ -279,11 +279,25 @@ class Recommender(abc.ABC):
         model._known, model._train = known, train
         try:
             model._restore(learnt)
+            model._check_scores()
         except KeyError as error:
             raise DataError(f"the weights in {path} lack the array {error}") from None
         except DataError as error:
             raise DataError(f"{path} does not hold a sound {name}: {error}") from None
         return model
+
+    def _check_scores(self) -> None:
+        """Refuse weights and settings that are sound one by one but overflow together.
+
+        The user with the most interactions is scored, since a history leads through all layers.
+        """
+        if not len(self.users) or not len(self.items):
+            return
+        user = int(np.bincount(self.known.user, minlength=len(self.users)).argmax())
+        with np.errstate(all="ignore"):
+            scores = self.score(np.array([user], np.int32))
+        if not (scores < np.inf).all():
+            raise DataError("its scores are NaN or infinite, train it again")
 
     @takes_exclude_seen
     @checks_arguments()

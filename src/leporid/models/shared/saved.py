@@ -25,6 +25,9 @@ _WEIGHTS, _ABOUT = "weights.safetensors", "model.json"
 _CHECKPOINT, _SEARCH = "checkpoint", "search"
 """Folders that `leporid train -o` and `leporid choose -o` make before there is a model."""
 
+LARGEST_WEIGHT = 1e15
+"""No model learns a larger weight; the product of two of them is still a float32."""
+
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
 REFIT_SHARE = 0.5
@@ -214,9 +217,15 @@ def read_saved(
         known = Interactions.from_stored(arrays, "known", users, items)
         learnt = arrays_under(arrays, "model.")
         for name, array in learnt.items():
-            # A finite sum is the answer; only an overflow needs the closer look.
-            if array.dtype.kind == "f" and not np.isfinite(array.sum(dtype=np.float64)):
-                raise DataError(f"{name} has NaN or infinite entries")
+            if array.dtype.kind == "f" and array.size:
+                # A NaN anywhere is the minimum and the maximum.
+                least, largest = float(array.min()), float(array.max())
+                if not np.isfinite([least, largest]).all():
+                    raise DataError(f"{name} has NaN or infinite entries")
+                if max(-least, largest) > LARGEST_WEIGHT:
+                    raise DataError(
+                        f"{name} has entries beyond {LARGEST_WEIGHT:g}, whose products overflow"
+                    )
         return about, learnt, known, _train_part(known, arrays.get("known.train_lengths"))
     except DataError as error:
         raise DataError(f"{path / _WEIGHTS} cannot be used: {error}; train it again") from None
