@@ -61,7 +61,7 @@ def test_what_is_no_item_table_is_said_in_a_sentence(tmp_path: Path) -> None:
         ItemTable.load({"colour": ["red"]})
     with pytest.raises(DataError, match="holds no items"):
         ItemTable.load({"item_id": [], "title": []})
-    with pytest.raises(DataError, match="not int"):
+    with pytest.raises(DataError, match="cannot load an int"):
         ItemTable.load(3)
     broken = tmp_path / "x.parquet"
     broken.write_bytes(b"no")
