@@ -110,6 +110,11 @@ def test_a_folder_of_parquet_files_may_hold_folders(tmp_path: Path, parquet: byt
         ),
         (MemoryError(), _NO_MEMORY),
         (pa.ArrowMemoryError("malloc of size 8589934592 failed"), _NO_MEMORY),
+        (
+            pa.ArrowException("Unknown error: Failed to launch worker thread: Resource"),
+            "a.csv could not be read, because no thread could be started: allow this process more "
+            "memory or more threads",
+        ),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), _NO_MEMORY),
         (
             OSError("Truncated compressed stream"),

@@ -22,48 +22,47 @@ from tests.data.strategies import external_rows
 DAY = np.datetime64("2020-01-01")
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        "[np.datetime64('2020-01-01'), np.int8(3)]",
-        "[np.datetime64('NaT'), np.float32(3)]",
-        "np.array([np.datetime64('2020-01-01'), np.bool_(True)], dtype=object)",
-        "pandas.Series([np.datetime64('2020-01-01'), np.int8(3)], dtype=object)",
-        "pandas.Categorical([np.datetime64('2020-01-01'), np.int8(3)])",
-        "pandas.Series(pandas.Categorical([np.datetime64('2020-01-01'), np.int8(3)]))",
-        "polars.Series([np.datetime64('2020-01-01'), np.int8(3)], dtype=polars.Object)",
-        "[[np.datetime64('2020-01-01')], [np.int8(3)]]",
-        "[{'a': np.datetime64('2020-01-01')}, {'a': [np.int8(3)], 'b': np.int8(3)}]",
-        "[np.array(['2020-01-01'], 'M8[D]'), np.array([3], 'i1')]",
-    ],
-)
-def test_a_mixed_column_does_not_end_the_process(column: str) -> None:
-    program = f"""
+_PROGRAM = """
 import numpy as np, pandas, polars
 from leporid import load
 from leporid.data import IdMap, ItemTable
 from leporid.errors import DataError
-column = {column}
-columns = {{"user": ["a", "b"], "item": ["c", "d"], "time": [1, 2]}}
-for role in columns:
-    try:
-        load({{**columns, role: column}})
-    except DataError as error:
-        print(error)
+
 def table(ids):
-    return ItemTable.load({{"item_id": ids, "title": ["x", "y"]}})
-for read in (IdMap.from_values, table):
-    try:
-        read(column)
-    except DataError as error:
-        print(error)
+    return ItemTable.load({"item_id": ids, "title": ["x", "y"]})
+
+day = np.datetime64("2020-01-01")
+mixed = [
+    [day, np.int8(3)],
+    np.array([day, np.bool_(True)], dtype=object),
+    pandas.Series([day, np.int8(3)], dtype=object),
+    pandas.Categorical([day, np.int8(3)]),
+    pandas.Series(pandas.Categorical([day, np.int8(3)])),
+    polars.Series([day, np.int8(3)], dtype=polars.Object),
+    [[day], [np.int8(3)]],
+    [{"a": day}, {"a": [np.int8(3)], "b": np.int8(3)}],
+    [np.array([day]), np.array([3], "i1")],
+]
+for column in mixed:
+    columns = {"user": ["a", "b"], "item": ["c", "d"], "time": [1, 2]}
+    logs = [{**columns, role: column} for role in columns]
+    calls = [(load, log) for log in logs]
+    for read, source in [*calls, (IdMap.from_values, column), (table, column)]:
+        try:
+            read(source)
+            print("read", column)
+        except DataError as error:
+            if "convert all of them to one kind" not in str(error):
+                print(error)
+load({"user": [1, 2], "item": [3, 4], "time": [np.datetime64("NaT"), np.float32(3)]})
+print("whole")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    # A time that is missing leaves numbers alone: those are ids and times.
-    alone = "NaT" in column
-    assert alone or done.stdout.count("convert all of them to one kind") >= 4
-    assert "pyarrow" not in done.stdout
+
+
+def test_a_mixed_column_does_not_end_the_process() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", _PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "whole\n")
 
 
 @pytest.mark.parametrize(

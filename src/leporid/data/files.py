@@ -145,6 +145,11 @@ def in_words(origin: str, trouble: str = "cannot be read") -> Iterator[None]:
     except MemoryError:  # pyarrow's is one too
         raise DataError(_no_memory(origin)) from None
     except (pa.ArrowException, csv.Error, UnicodeError, OverflowError) as error:
+        if "launch worker thread" in str(error):
+            raise DataError(
+                f"{origin} could not be read, because no thread could be started: allow this "
+                f"process more memory or more threads"
+            ) from None
         raise DataError(f"{origin} {trouble}: {shortened(error)}") from None
 
 
