@@ -65,7 +65,8 @@ def checked_csr(X: Any, name: str = "X") -> sparse.csr_array:
     if not sparse.issparse(X) and callable(getattr(X, "csr", None)):
         X = X.csr()
     _refuse_logs(X, name)
-    if X is None or isinstance(X, str | bytes | Mapping):
+    # One sparse format is a dictionary too.
+    if X is None or (isinstance(X, str | bytes | Mapping) and not sparse.issparse(X)):
         raise NotNumbersError(
             f"{name} must hold numbers: give a matrix, an array or leporid.load(...), not "
             f"{described(X)}"
