@@ -19,9 +19,8 @@ if not os.environ.get("LEPORID_TEST_CUDA"):
 if "PYTEST_XDIST_WORKER" in os.environ:
     # The processes share the cores: further threads of torch and BLAS would only wait for one.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Threads of numba that wait for each other sleep: two processes with two spinning threads each
-# would keep two cores busy with waiting. It is read when OpenMP is loaded, here and in processes
-# that tests start.
+# Threads of numba sleep while they wait for each other: those of two processes would otherwise
+# keep the cores busy with waiting. OpenMP reads it when it is loaded, also in processes of tests.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # A slow machine is no failure.
 settings.register_profile("leporid", deadline=None)

@@ -256,7 +256,6 @@ class Leporid:
             estimator._check_parameters()
         except ConfigError as error:
             raise DataError(f"{path} has wrong parameters: {error}") from None
-        check_device(self.device)
         except TypeError as error:
             raise DataError(f"{path} has parameters no {cls.__name__} has: {error}") from None
         for name, attribute in ARRAYS.items():
