@@ -58,6 +58,12 @@ NOTES = (
     "`folder: other order of columns` (one list of columns for all files).",
     "DuckDB reads UTF-8, UTF-16 and Latin-1. Others need its extension `encodings`, a download "
     "that was not tried. It does not decompress bzip2. Decoding first would mend both.",
+    "Damaged text that strict reads differently: two files differ in the name of a reason alone "
+    "(`missing` and `unreadable`), in two DuckDB takes quotes behind a space for quotes.",
+    "250 of the whole text files that padded refuses have quoted line breaks, which need "
+    "`parallel = false`; the others that any way but sniffed refuses are cp1252.",
+    "The wheel of DuckDB 2.0.0 for Linux has 24 MB (68 MB installed), that of pyarrow 26.0.1 55 MB "
+    "(170 MB installed).",
     "Sniffed ways get the separator and the encoding that the caller names, and our names for "
     "missing values; all else is DuckDB's default.",
 )
