@@ -70,6 +70,7 @@ QUESTIONS = {
     "scale": "How does LEPORID grow with the number of users?",
     "gpu": "How fast is LEPORID on a GPU?",
     "distributed": "What does a cluster cost?",
+    "read_duckdb": "Could DuckDB read logs in place of our reader?",
     "first_call": "How long does the first call take?",
 }
 """By record. Others have their name as a heading; those of more than 40 rows are named only."""
