@@ -88,7 +88,7 @@ def checks_arguments(
 
 def _hints(function: Callable[..., object]) -> dict[str, Any]:
     """Return the annotations that can be resolved; names of optional packages cannot."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, hint in inspect.get_annotations(function).items():
         with contextlib.suppress(NameError):
             carrier = types.SimpleNamespace(__annotations__={name: hint})

@@ -78,7 +78,8 @@ class Leporid:
         scikit-learn asks that neither `__init__` nor `set_params` checks or changes values.
         """
         values = {name: native(value) for name, value in self.get_params().items()}
-        extension.landmark_count(values.pop("landmarks"), 2)
+        extension.landmark_count(self.landmarks, 2)
+        del values["landmarks"]
         checked_settings(type(self), values)
 
     def _solve(self, graph: Graph, progress: ProgressLike) -> None:
@@ -252,7 +253,7 @@ class Leporid:
             found = article(str(about.get("estimator")))
             raise DataError(f"{path} holds {found}, not {article(cls.__name__)}")
         try:
-            estimator = cls(**parameters)
+            estimator = cls(**about["parameters"])
             estimator._check_parameters()
         except ConfigError as error:
             raise DataError(f"{path} has wrong parameters: {error}") from None
