@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.harness import timed, write_record
 from leporid.data import temporal_split
 from leporid.data.synthetic import synthesize
-from leporid.initializers.bpr import BPR
+from leporid.embeddings.bpr import BPR
 
 SHAPE = {"users": 4000, "items": 2000, "interactions": 400_000, "seed": 0}
 SETTINGS = (

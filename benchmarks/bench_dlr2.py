@@ -15,8 +15,8 @@ from torch import Tensor, nn
 import leporid
 from benchmarks.harness import write_record
 from leporid.data.split import Split
-from leporid.models.dlr2.model import DLR2
-from leporid.training import Backward, Batch, Sampler, TrainingData, recent_items
+from leporid.models import Backward, Batch, Sampler, TrainingData, recent_items
+from leporid.models.neural.dlr2.model import DLR2
 
 Step = Callable[[Batch, float], Tensor]
 PAIRS_AT_ONCE = 512

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info
 
 from benchmarks.harness import timed, write_record
 from leporid.graph import canonical
-from leporid.models.ease import ease_weights, neighbour_regressions
+from leporid.models.closed_form.ease import ease_weights, neighbour_regressions
 from leporid.progress import NullProgress
 
 ITEMS, USERS, PER_USER, L2 = (6_000, 12_000, 18_000), 50_000, 40, 500.0

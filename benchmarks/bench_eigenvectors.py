@@ -38,7 +38,7 @@ def compare(name: str) -> list[dict[str, Any]]:
     from scipy.sparse.linalg import eigs, eigsh
 
     from leporid import knn_graph
-    from leporid.spectral import laplacian_eigenpairs
+    from leporid.embeddings import laplacian_eigenpairs
 
     X = interactions(name)
     graph = knn_graph(X, k=K)

@@ -22,7 +22,7 @@ def run() -> None:
     import torch
 
     from leporid import Leporid, knn_graph
-    from leporid.spectral import laplacian_eigenpairs
+    from leporid.embeddings import laplacian_eigenpairs
 
     X = interactions("anime-shaped")
 

@@ -37,7 +37,7 @@ THEIRS = [
 def run() -> None:
     """Choose settings, time every number of sweeps, write the record."""
     import leporid
-    from leporid.models.ials import IALS
+    from leporid.models.closed_form.ials import IALS
 
     source = os.environ.get("LEPORID_DATA", "data")
     split = leporid.temporal_split(leporid.load(Path(source) / "ml-1m-r3.parquet").core(20))

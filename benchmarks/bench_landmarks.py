@@ -19,7 +19,7 @@ import leporid
 from benchmarks.bench_neighbours import movielens
 from benchmarks.bench_scale import angles
 from benchmarks.harness import write_record
-from leporid.spectral import extension
+from leporid.embeddings import out_of_sample as extension
 
 DIM, K = 64, 1000
 SHARES = (0.5, 0.25, 0.125)

@@ -107,7 +107,7 @@ def positives(split: Any) -> int:
 
 def per_step(model: Any, split: Any) -> float:
     """Positives in a step: rows, or for sequences the positions of an average batch."""
-    from leporid.training import Sampler, TrainingData
+    from leporid.models import Sampler, TrainingData
 
     data = TrainingData.from_interactions(split.train, torch.device("cpu"))
     sampler = Sampler(data, model.sampling(), model.config.batch_size, 0)

@@ -22,10 +22,11 @@ from benchmarks.peers.environment import run_in
 from leporid import load, temporal_split
 from leporid.artifacts import write_json
 from leporid.data import Split
-from leporid.evaluation import TopK, evaluate
-from leporid.initializers import initial_embeddings
-from leporid.models.sasrec import SASRec
-from leporid.training import Callback
+from leporid.embeddings import initial_embeddings
+from leporid.evaluation import evaluate
+from leporid.models import Callback
+from leporid.models.neural.sasrec import SASRec
+from leporid.ranking import TopK
 
 SETTINGS = {"dim": 64, "layers": 2, "heads": 2, "length": 50, "dropout": 0.2}
 PEERS = {"RecTools": "rectools", "RecBole": "recbole"}

@@ -23,7 +23,7 @@ from benchmarks.harness import write_record
 from leporid.data import Sequences
 from leporid.data.synthetic import synthesize
 from leporid.models import Recommender
-from leporid.models.dlr2.model import DLR2
+from leporid.models.neural.dlr2.model import DLR2
 from leporid.serve import ServeLimits
 
 MODELS = ("sasrec", "dlr2")

@@ -59,7 +59,7 @@ def write_log(folder: Path, users: int) -> None:
 def embed(folder: Path) -> None:
     """One case; prints a line of JSON."""
     from leporid import initializers
-    from leporid.initializers import embed_stored
+    from leporid.embeddings import embed_stored
 
     initializer = initializers.get("leporid")(dim=DIM, k=K, landmarks=LANDMARKS)
     began, cpu = time.perf_counter(), time.process_time()

@@ -32,8 +32,8 @@ STAGES = {"directed_neighbours": "neighbours s", "symmetrise": "graph s"}
 def measure(path: Path) -> dict[str, Any]:
     """Seconds of each stage with the version that is imported, the better of two calls."""
     from leporid import knn_graph
+    from leporid.embeddings import laplacian_eigenpairs
     from leporid.graph import knn
-    from leporid.spectral import laplacian_eigenpairs
 
     X = sparse.csr_array(sparse.load_npz(path))
     how: dict[str, Any] = {"alpha": ALPHA, "tol": TOL, "device": "cpu"}
@@ -66,7 +66,7 @@ def measure(path: Path) -> dict[str, Any]:
 
 def residual(graph: Any, pairs: Any) -> float:
     """max ||A q - mu q|| with A = D_reg^-1/2 W D_reg^-1/2 in float64, by scipy."""
-    from leporid.spectral import laplacian_operator
+    from leporid.embeddings import laplacian_operator
 
     scale = np.asarray(laplacian_operator(graph, ALPHA).scale, np.float64)[:, None]
     q = np.asarray(pairs.vectors, np.float64)

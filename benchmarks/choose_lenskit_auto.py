@@ -24,7 +24,8 @@ from benchmarks.choose_logs import LOGS, METRIC
 from benchmarks.harness import RECORDS, machine, write_record
 from leporid.artifacts import read_json, write_json
 from leporid.data import Split, load, split_by
-from leporid.evaluation import TopK, evaluate
+from leporid.evaluation import evaluate
+from leporid.ranking import TopK
 from leporid.selection import parse_duration
 
 SCRIPT = Path(__file__).parent / "peers" / "lenskit_auto_search.py"

@@ -41,11 +41,12 @@ from leporid.data import (
     load,
     split_by,
 )
+from leporid.embeddings import initial_embeddings
 from leporid.errors import LeporidWarning
-from leporid.evaluation import compare, evaluate, masked_top_k
-from leporid.initializers import initial_embeddings
+from leporid.evaluation import compare, evaluate
 from leporid.models import train
-from leporid.models.shared import cold_start
+from leporid.models.neural import cold_items as cold_start
+from leporid.ranking import masked_top_k
 
 CORES = {"lastfm": 1, "movietweetings-100k": 10, "beauty": 1, "toys": 1, "ml-1m-r3": 20}
 SMALL = {"batch_size": 64, "lr": 4e-3, "eval_users": 300}

@@ -23,7 +23,7 @@ from benchmarks.linear_part import HIDDEN
 from benchmarks.sequence_settings import curve, means
 from leporid.artifacts import read_json
 from leporid.data import inner_validation_split
-from leporid.models.shared.profiles import some_users
+from leporid.models.closed_form.profiles import some_users
 
 NAME = "linear_models"
 CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -18,7 +18,7 @@ from typing import Any
 import leporid
 from benchmarks.classical_defaults import POOL, split_of
 from benchmarks.harness import write_record
-from leporid.models.shared.profiles import quality, some_users
+from leporid.models.closed_form.profiles import quality, some_users
 
 HIDDEN = {
     f"{log}, no order": (log, core, "random")

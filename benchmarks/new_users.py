@@ -22,8 +22,8 @@ import numpy as np
 
 import leporid
 from leporid.data import Interactions, Split
-from leporid.evaluation import masked_top_k
 from leporid.machine import versions
+from leporid.ranking import masked_top_k
 
 GIVEN = (1, 3, 5, 10)
 MODELS = ("dlr2", "sasrec", "ease", "itemknn", "toppop")

@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 
 import leporid
 from benchmarks.harness import write_record
+from leporid.embeddings.leporid import with_lengths
 from leporid.errors import LeporidWarning
 from leporid.evaluation import compare, holm, probe
-from leporid.initializers.leporid import with_lengths
 
 CORES = {
     "ml-1m-r3": 20,

@@ -24,8 +24,8 @@ import numpy as np
 import leporid
 from benchmarks.harness import write_record
 from leporid.data import Interactions, Split
-from leporid.evaluation import TopK
 from leporid.machine import versions
+from leporid.ranking import TopK
 
 MODELS = ("toppop", "recent", "frequency", "itemknn", "slim", "ease", "blend", "sasrec", "dlr2")
 BLEND = ({"model": "frequency"}, {"model": "ease"})

@@ -34,11 +34,11 @@ from leporid import models
 from leporid.config import setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError
-from leporid.models.sasrec import SASRec, SASRecConfig, SASRecNetwork, _Block, to_front
-from leporid.models.shared.layers import dropout, softmax_loss, with_constant
-from leporid.models.shared.lists import Indices
-from leporid.models.shared.tables import BuildContext
-from leporid.training import Batch
+from leporid.models import Batch
+from leporid.models.neural.layers import dropout, softmax_loss, with_constant
+from leporid.models.neural.sasrec import SASRec, SASRecConfig, SASRecNetwork, _Block, to_front
+from leporid.models.neural.tables import BuildContext
+from leporid.ranking.lists import Indices
 
 _EDGES = 32
 """Gaps of 1, 2, 4, .. seconds, up to 68 years."""

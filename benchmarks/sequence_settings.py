@@ -89,7 +89,7 @@ INNER = ("sasrec", "dlr2", "hgn")
 
 def splits(data: Path | None) -> dict[str, Any]:
     """What to load, by the name of the log."""
-    from leporid.experiments import read_experiment
+    from leporid.runs import read_experiment
     from reproduction.specs import GRIDS, LEADERBOARD
 
     found: dict[str, Any] = {spec.dataset: spec for spec in read_experiment(LEADERBOARD, data)}
@@ -126,7 +126,7 @@ def one(job: dict[str, Any], specs: dict[str, Any], device: str) -> dict[str, An
     """Train once, ask the network alone and with a linear part; None where nothing changes."""
     from leporid import models
     from leporid.data import inner_validation_split
-    from leporid.experiments import load_split
+    from leporid.runs import load_split
 
     spec = specs[job["dataset"]]
     split = load_split(spec.source or spec.dataset, spec.core, spec.protocol, spec.min_rating)
@@ -148,8 +148,8 @@ def one(job: dict[str, Any], specs: dict[str, Any], device: str) -> dict[str, An
 
 def gains(fitted: Any, split: Any, inner: bool) -> dict[str, Any]:
     """NDCG@10 by the gain of a linear part, and the gains that two rules would take."""
-    from leporid.models.shared.linear_part import fit_linear_part
-    from leporid.models.shared.profiles import first_level
+    from leporid.models.closed_form.profiles import first_level
+    from leporid.models.neural.linear_part import fit_linear_part
 
     part: Any = fit_linear_part(fitted.score, fitted.config.replace(linear_gain=1.0), split)
     values = curve(fitted, part, split, "valid", None if inner else _USERS)
@@ -173,7 +173,7 @@ def curve(
     import numpy as np
 
     from leporid.evaluation import evaluate
-    from leporid.models.shared.linear_part import GAINS
+    from leporid.models.neural.linear_part import GAINS
 
     users, histories = np.unique(split.part(part).goals.user), split.known(part).sequences()
     if most and len(users) > most:

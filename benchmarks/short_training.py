@@ -22,11 +22,10 @@ import leporid
 from benchmarks.choose_logs import LOGS
 from leporid import models
 from leporid.data import Split, inner_validation_split
-from leporid.initializers import initial_embeddings
+from leporid.embeddings import initial_embeddings
 from leporid.machine import versions
-from leporid.models import continued
+from leporid.models import StopWhen, continued
 from leporid.selection.candidates import with_validation
-from leporid.training import StopWhen
 
 
 def limit(given: argparse.Namespace) -> list[dict[str, Any]]:

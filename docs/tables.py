@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.gains import initialisation_gains
 from reproduction.global_time import OURS, DatedLog
 from reproduction.leaderboard import (

@@ -19,7 +19,7 @@ from leporid import models
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.evaluation import evaluate
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 from reproduction.tuned_baselines import BASELINES, fit_and_record
 

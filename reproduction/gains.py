@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from leporid.evaluation import Comparison, MetricTable, compare
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 
 

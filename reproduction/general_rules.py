@@ -25,7 +25,7 @@ from leporid.artifacts import read_json, write_json
 from leporid.data import Split
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate
-from leporid.experiments import Meter, load_split, read_experiment
+from leporid.runs import Meter, load_split, read_experiment
 from reproduction.sequence_tables import RECORDS as SEQUENCE_SETTINGS
 from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults

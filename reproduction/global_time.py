@@ -16,7 +16,7 @@ from scipy.stats import kendalltau, rankdata
 
 from leporid.errors import DataError
 from leporid.evaluation import Comparison, holm
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.gains import paired_gains
 from reproduction.leaderboard import DEFAULT, METRIC
 from reproduction.store import PackedResults

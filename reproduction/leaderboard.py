@@ -20,8 +20,8 @@ from scipy.stats import friedmanchisquare
 
 from leporid.artifacts import read_json
 from leporid.evaluation import Comparison, holm
-from leporid.experiments import ExperimentSpec, RunRecord, read_experiment
 from leporid.html import fill_template
+from leporid.runs import ExperimentSpec, RunRecord, read_experiment
 from reproduction.gains import have_seen, paired_gains
 from reproduction.ranks import Ranking, critical_difference, mean_ranks
 from reproduction.store import PackedResults

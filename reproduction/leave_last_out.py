@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from leporid.evaluation import Comparison, holm
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.gains import paired_gains
 from reproduction.leaderboard import METRIC
 from reproduction.store import PackedResults

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from leporid.config import canonical_hash
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 
 _RENAMED_SETTINGS = {"frozen_starts": "freeze_init", "new_people": "new_users"}
 """New names of settings of DLR2 by their old ones."""

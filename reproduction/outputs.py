@@ -14,8 +14,8 @@ from scipy import sparse
 
 from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
-from leporid.experiments import RunRecord
 from leporid.html import fill_template, rows_html, write_report
+from leporid.runs import RunRecord
 from reproduction import figures
 from reproduction.gains import initialisation_gains
 from reproduction.render import FORMATS, render

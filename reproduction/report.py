@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.evaluation import Side, compare, holm
-from leporid.experiments import RunRecord
 from leporid.html import rows_html
+from leporid.runs import RunRecord
 from reproduction.figures import draw_bars, figure_html
 from reproduction.render import render
 from reproduction.store import PackedResults

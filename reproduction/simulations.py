@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import spearmanr
 
+from leporid.embeddings import laplacian_eigenpairs
 from leporid.errors import ConfigError
 from leporid.machine import one_thread_pool
-from leporid.spectral import laplacian_eigenpairs
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid.errors import UnknownNameError
-from leporid.experiments import ExperimentSpec
+from leporid.runs import ExperimentSpec
 from reproduction.tables import paper_dataset
 
 GRIDS = Path(__file__).parent / "grids"

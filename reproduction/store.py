@@ -1,6 +1,6 @@
 """`PackedResults`: the records and the outcomes per user of a repository.
 
-Grids write two files per run (`leporid.experiments.Results`). `pack` folds them into
+Grids write two files per run (`leporid.runs.Results`). `pack` folds them into
 
 <root>/<dataset>.jsonl                          a record per line, sorted
 <root>/<dataset>/<experiment>.users.parquet     a row per run: its key, and `HIT_COLUMNS` as lists
@@ -28,7 +28,7 @@ from filelock import FileLock
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
 from leporid.evaluation import HIT_COLUMNS, MetricTable
-from leporid.experiments import Results, RunRecord, safe_name
+from leporid.runs import Results, RunRecord, safe_name
 from reproduction.old_records import read_record
 
 _USERS = ".users.parquet"

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from benchmarks.probe_vectors import load_log
 from leporid.data import Split, split_by
+from leporid.embeddings import Embedding, InitialEmbeddings, initial_embeddings
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate
-from leporid.experiments import Meter, RunRecord
-from leporid.initializers import Embedding, InitialEmbeddings, initial_embeddings
 from leporid.models import train
+from leporid.runs import Meter, RunRecord
 
 STUDY: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("initialisation-study.toml").read_text(encoding="utf-8")

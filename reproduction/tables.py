@@ -11,7 +11,7 @@ from typing import Any
 
 from leporid.artifacts import read_json
 from leporid.errors import DataError, UnknownNameError
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.gains import have_seen
 
 METRICS = ("HR@5", "HR@10", "F1@5", "F1@10")

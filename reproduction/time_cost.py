@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import eigs
 
+from leporid.embeddings import laplacian_eigenpairs, laplacian_operator
 from leporid.graph import KnnGraph, knn_graph
-from leporid.spectral import laplacian_eigenpairs, laplacian_operator
 
 
 def measure_time_cost(

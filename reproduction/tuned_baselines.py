@@ -14,8 +14,8 @@ from typing import Any
 from leporid import models
 from leporid.data import Split
 from leporid.errors import MissingExtraError
-from leporid.experiments import FittedRun, Meter, RunRecord, record_run, tune
 from leporid.models import Recommender
+from leporid.runs import FittedRun, Meter, RunRecord, record_run, tune
 from reproduction.store import PackedResults
 
 BASELINES = "baselines"

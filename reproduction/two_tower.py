@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
-from leporid.models import GENERAL, BuildContext, NeuralRecommender
-from leporid.training import Batch, Sampling, TrainingConfig
+from leporid.models import GENERAL, Batch, BuildContext, NeuralRecommender, Sampling, TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)

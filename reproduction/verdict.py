@@ -21,8 +21,8 @@ from scipy import stats
 
 from leporid.evaluation import Comparison as Tested
 from leporid.evaluation import MetricTable, compare, holm
-from leporid.experiments import RunRecord
 from leporid.html import fill_template
+from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 from reproduction.tables import DATA_SETS, measurements, paper_rows
 

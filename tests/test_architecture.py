@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from leporid.models.shared import catalogue
+from leporid.models import registry as catalogue
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "leporid"
@@ -81,13 +81,13 @@ def test_packages_import_public_names_of_each_other() -> None:
     assert [line for line in wrong if not line.startswith(("__main__.py", "__init__.py"))] == []
 
 
-def test_a_listing_of_models_is_the_catalogue() -> None:
-    paths = {path.partition(":")[0] for path in catalogue._registry._paths.values() if path}
-    known = {path.split(".")[2] for path in paths}
-    folder = SOURCE / "models"
-    there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    there |= {path.parent.name for path in folder.glob("*/__init__.py")} - {"shared"}
-    assert there == known
+def test_a_listing_of_models_is_the_registry() -> None:
+    classes = [models.get(name) for name in models.available()]
+    known = {SOURCE.joinpath(*cls.__module__.split(".")[1:]).with_suffix(".py") for cls in classes}
+    for path in FILES:
+        if path.is_relative_to(SOURCE / "models"):
+            is_model = re.search(r"^    name = \"", path.read_text(encoding="utf-8"), re.MULTILINE)
+            assert bool(is_model) == (path in known), path
 
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")

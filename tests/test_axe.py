@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import leporid
-from leporid.experiments import train_to_folder
 from leporid.html import Series, chart_html, write_report
+from leporid.runs import train_to_folder
 from tests.chromium import Page, find_chromium
 from tests.serve.test_kill import server
 

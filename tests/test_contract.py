@@ -16,14 +16,9 @@ import pytest
 
 from leporid import models
 from leporid.data import IdMap, Interactions, Split
-from leporid.errors import (
-    ConfigError,
-    DataError,
-    LeporidWarning,
-    NotFittedError,
-    UnknownIdError,
-)
-from leporid.models import GENERAL, HistoryUnsupportedError, Recommender
+from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedError, UnknownIdError
+from leporid.models import GENERAL, Recommender
+from leporid.ranking import HistoryUnsupportedError
 
 _NEURAL = {"dim": 8, "steps": 6, "batch_size": 24, "lr": 0.02, "eval_every": 3}
 
@@ -221,7 +216,7 @@ def test_users_beyond_one_chunk_of_memory_get_the_same_lists(
     some: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = some.top_k(ALL, 4)
-    monkeypatch.setattr("leporid.models.shared.lists.chunk_rows", lambda *_: 3)
+    monkeypatch.setattr("leporid.ranking.lists.chunk_rows", lambda *_: 3)
     parts = some.top_k(ALL, 4)
     np.testing.assert_array_equal(whole.items, parts.items)
     np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-4, atol=1e-6)

@@ -8,7 +8,7 @@ import pytest
 from leporid.data import Interactions, Sequences, Split
 from leporid.evaluation import evaluate
 from leporid.models import Recommender
-from leporid.models.shared.profiles import ProfileRecommender
+from leporid.models.closed_form.profiles import ProfileRecommender
 from tests.test_contract import ALL, N_ITEMS, SETTINGS, fit, make, make_split, shared
 
 USER = 9

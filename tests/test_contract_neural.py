@@ -14,8 +14,8 @@ import torch
 import leporid
 from leporid import initializers, models
 from leporid.data import Split
+from leporid.embeddings import Embedding, InitialEmbeddings, standardize
 from leporid.errors import ConfigError, TrainingInterruptedError
-from leporid.initializers import Embedding, InitialEmbeddings, standardize
 from leporid.models import NeuralRecommender
 from leporid.progress import NullProgress
 from tests.test_contract import N_ITEMS, N_USERS, SETTINGS, make, make_split

@@ -20,8 +20,8 @@ from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
-from leporid.experiments import RunRecord
-from leporid.training import loop
+from leporid.models.neural import trainer as loop
+from leporid.runs import RunRecord
 
 ROOT = Path(__file__).parents[1]
 GENERATED = {"benchmarks.md", "leaderboard.md", "paper.md"}

@@ -21,7 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(python|)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(language or "shell", text) for language, text in BLOCK.findall(README)]
 SHORT = """
-import leporid.training.loop as loop
+import leporid.models.neural.trainer as loop
 
 spread = loop._spread
 

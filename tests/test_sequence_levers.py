@@ -12,8 +12,8 @@ import torch
 from benchmarks.sequence_levers import LeverBlock, SASRecLevers, causal_mean
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError
-from leporid.models.sasrec import SASRec, to_front
-from leporid.training import Batch, Sampler, TrainingData
+from leporid.models import Batch, Sampler, TrainingData
+from leporid.models.neural.sasrec import SASRec, to_front
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
 ALL = np.arange(N_USERS, dtype=np.int32)

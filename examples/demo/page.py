@@ -6,8 +6,8 @@ import html
 from pathlib import Path
 
 from examples.demo.stages import METRIC, DemoResult
-from leporid.experiments import hits_html, hits_in_words
 from leporid.html import Series, chart_html, rows_html, write_report
+from leporid.runs import hits_html, hits_in_words
 
 
 def headline(result: DemoResult) -> str:

@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 
 from leporid.artifacts import atomic_path
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
+from leporid.embeddings import initial_embeddings
 from leporid.errors import DataError
 from leporid.evaluation import Comparison, compare, evaluate
-from leporid.experiments import train_to_folder
-from leporid.initializers import initial_embeddings
 from leporid.models import get
 from leporid.progress import ProgressLike
+from leporid.runs import train_to_folder
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split
-    from leporid.initializers import InitialEmbeddings
+    from leporid.embeddings import InitialEmbeddings
     from leporid.models import Recommender
 
 METRIC = "NDCG@10"

@@ -1,3 +1,4 @@
+from . import embeddings as embeddings
 from . import errors as errors
 from . import initializers as initializers
 from . import models as models
@@ -12,17 +13,17 @@ from .data import load as load
 from .data import random_split as random_split
 from .data import synthesize as synthesize
 from .data import temporal_split as temporal_split
+from .embeddings import Embedding as Embedding
+from .embeddings import LaplacianEigenmaps as LaplacianEigenmaps
+from .embeddings import Leporid as Leporid
 from .evaluation import MetricTable as MetricTable
-from .evaluation import Rules as Rules
 from .evaluation import evaluate as evaluate
 from .evaluation import probe as probe
-from .experiments import tune as tune
 from .graph import KnnGraph as KnnGraph
 from .graph import knn_graph as knn_graph
-from .initializers import Embedding as Embedding
 from .interop import initialize as initialize
 from .models import Recommender as Recommender
 from .models import train as train
+from .ranking import Rules as Rules
+from .runs import tune as tune
 from .selection import choose as choose
-from .spectral import LaplacianEigenmaps as LaplacianEigenmaps
-from .spectral import Leporid as Leporid

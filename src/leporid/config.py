@@ -25,13 +25,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 import numpy as np
 
 from leporid.arguments import described, is_table
-from leporid.errors import (
-    ConfigError,
-    DataError,
-    MissingExtraError,
-    UnknownNameError,
-    closest,
-)
+from leporid.errors import ConfigError, DataError, MissingExtraError, UnknownNameError, closest
 
 T = TypeVar("T")
 

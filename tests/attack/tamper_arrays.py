@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import LeporidError
-from leporid.models import HistoryUnsupportedError, Recommender, VectorsUnsupportedError
+from leporid.models import Recommender
+from leporid.ranking import HistoryUnsupportedError, VectorsUnsupportedError
 from tests.attack.tamper_artifacts import resealed
 
 

@@ -24,12 +24,12 @@ import numpy as np
 import leporid
 from leporid import initializers
 from leporid.artifacts import read_arrays, read_json, write_arrays, write_manifest
+from leporid.embeddings import Leporid
 from leporid.errors import DataError, LeporidError
-from leporid.experiments import Meter, read_run, record_run, write_run
-from leporid.experiments.record import peak_memory_mb
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender, find_model
-from leporid.spectral import Leporid
+from leporid.runs import Meter, read_run, record_run, write_run
+from leporid.runs.record import peak_memory_mb
 
 FORMATS = ("safetensors", "parquet", "csv", "recbole")
 MODELS: dict[str, dict[str, Any]] = {

@@ -11,8 +11,8 @@ import pytest
 
 import leporid
 from leporid import models
+from leporid.embeddings import Leporid
 from leporid.models import Recommender
-from leporid.spectral import Leporid
 from tests.attack.tamper_arrays import sweep, use_model
 from tests.attack.tamper_artifacts import estimator_says
 from tests.test_contract import SETTINGS, fit, make_split

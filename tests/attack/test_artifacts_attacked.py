@@ -15,11 +15,11 @@ import pytest
 import leporid
 from leporid import atomic
 from leporid.artifacts import read_arrays, read_json, write_arrays, write_json, write_manifest
+from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import DataError
-from leporid.experiments import Meter, read_run, record_run, write_final, write_record, write_run
-from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender
+from leporid.runs import Meter, read_run, record_run, write_final, write_record, write_run
 from tests.attack.kill_saves import killed_at_every_step, leftovers
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="kills forked processes")

@@ -15,7 +15,7 @@ from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError, install_command
 from leporid.evaluation import compare_all
-from leporid.experiments import Results, RunRecord, paired_tests, read_run
+from leporid.runs import Results, RunRecord, paired_tests, read_run
 
 runner = CliRunner()
 

@@ -103,7 +103,7 @@ def test_cold_users_are_a_number_and_a_column(log: Path, tmp_path: Path) -> None
 
 
 def test_saved_model(log: Path, tmp_path: Path) -> None:
-    pytest.importorskip("leporid.models.toppop")
+    pytest.importorskip("leporid.models.closed_form.toppop")
     split = leporid.temporal_split(leporid.load(log))
     model = leporid.models.get("toppop")().fit(split)
     expected = leporid.evaluate(model, split).mean()

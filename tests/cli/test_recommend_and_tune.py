@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError
-from leporid.models.ease import EASE
+from leporid.models.closed_form.ease import EASE
 from tests.test_contract import make_split
 
 runner = CliRunner()

@@ -15,7 +15,7 @@ from leporid import Rules, initializers, models
 from leporid.cli.app import app
 from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError, UnknownNameError
-from leporid.models.ease import EASE
+from leporid.models.closed_form.ease import EASE
 from tests.test_contract import make_split
 
 runner = CliRunner()

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, LeporidWarning
-from leporid.experiments import RunRecord
 from leporid.models import Recommender, get
-from leporid.training import loop
+from leporid.models.neural import trainer as loop
+from leporid.runs import RunRecord
 
 
 @pytest.fixture(scope="module")

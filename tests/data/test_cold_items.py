@@ -8,8 +8,8 @@ import pytest
 from leporid.data import cold_items_split, synthesize, temporal_split
 from leporid.errors import ConfigError, LeporidError
 from leporid.evaluation import evaluate
-from leporid.experiments import Meter, record_run
 from leporid.models import Recommender, get
+from leporid.runs import Meter, record_run
 
 DATA = synthesize(80, 50, 1500, seed=4)
 

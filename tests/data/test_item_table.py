@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from leporid.data import IdMap, ItemTable
+from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import DataError
-from leporid.initializers import Embedding, InitialEmbeddings
 
 ITEMS = IdMap.from_values([3, 5, 7], "item")
 VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)

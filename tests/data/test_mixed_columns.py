@@ -25,7 +25,7 @@ DAY = np.datetime64("2020-01-01")
 _PROGRAM = """
 import numpy as np, pandas, polars
 from leporid import load
-from leporid.data import IdMap, ItemTable
+from leporid.data import (IdMap, ItemTable)
 from leporid.errors import DataError
 
 def table(ids):

@@ -21,8 +21,8 @@ from leporid.distributed.graph import (
     thresholds,
     writable,
 )
+from leporid.embeddings import laplacian_operator
 from leporid.graph import KnnGraph, binary_csr
-from leporid.spectral import laplacian_operator
 from tests.spectral.graphs import jaccard_graph
 
 pytest.importorskip("distributed")

@@ -9,7 +9,7 @@ import pytest
 
 import leporid
 from leporid.errors import ConfigError, DataError
-from leporid.models.toppop import TopPop
+from leporid.models.closed_form.toppop import TopPop
 
 DATA = leporid.synthesize(users=30, items=20, interactions=300, seed=1)
 SPLIT = leporid.temporal_split(DATA)

@@ -8,7 +8,7 @@ import pytest
 
 from leporid import machine
 from leporid.errors import ConfigError
-from leporid.evaluation import ranking
+from leporid.ranking import top_k as ranking
 
 
 def test_chunks_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from leporid.data import IdMap, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation import TopK, evaluate, masked_top_k, masked_top_k_torch
+from leporid.evaluation import evaluate
 from leporid.evaluation import evaluator as evaluate_module
+from leporid.ranking import TopK, masked_top_k, masked_top_k_torch
 from tests.evaluation.helpers import make_split, random_split
 
 

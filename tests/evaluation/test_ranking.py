@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leporid.data import Sequences
 from leporid.errors import ConfigError, DataError
-from leporid.evaluation import NanScoreError, TopK, masked_top_k, masked_top_k_torch
+from leporid.ranking import NanScoreError, TopK, masked_top_k, masked_top_k_torch
 from tests.evaluation.helpers import sequences
 
 

@@ -11,7 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from leporid.errors import DataError, LeporidWarning, UnknownIdError, UnknownNameError
-from leporid.evaluation import Recommendations, evaluate, masked_top_k
+from leporid.evaluation import Recommendations, evaluate
+from leporid.ranking import masked_top_k
 from tests.evaluation.helpers import make_split, random_split
 
 

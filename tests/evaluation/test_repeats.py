@@ -7,7 +7,8 @@ import pytest
 
 from leporid.data import IdMap, Interactions, Split
 from leporid.errors import DataError
-from leporid.evaluation import TopK, evaluate
+from leporid.evaluation import evaluate
+from leporid.ranking import TopK
 
 USERS, ITEMS = IdMap.range(4, "user"), IdMap.range(6, "item")
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import leporid
 from leporid.data import Interactions, Sequences, synthesize
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError, UnknownNameError
-from leporid.evaluation import BoundRules, Catalogue, Rules
+from leporid.ranking import BoundRules, Catalogue, Rules
 
 N_ITEMS = 40
 SHELVES = ("Clothing", "Clothing|Shoes", "Clothing|Shoes|Boots", "Clothing|Hats")

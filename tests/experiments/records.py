@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 
 
 def record(model: str, init: str | None, seed: int, hr: float, **extra: Any) -> RunRecord:

@@ -12,11 +12,11 @@ import leporid
 from leporid.data import Split
 from leporid.errors import ConfigError
 from leporid.evaluation import compare, evaluate
-from leporid.experiments import BaselineCheck, against_baselines
-from leporid.experiments.fit_and_test import Baseline
-from leporid.models.ease import EASE
-from leporid.models.itemknn import ItemKNN
-from leporid.models.toppop import TopPop
+from leporid.models.closed_form.ease import EASE
+from leporid.models.closed_form.itemknn import ItemKNN
+from leporid.models.closed_form.toppop import TopPop
+from leporid.runs import BaselineCheck, against_baselines
+from leporid.runs.execute import Baseline
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,8 @@ from leporid.cli.app import app
 from leporid.data import load, synthesize, temporal_split, write_log
 from leporid.errors import UnknownNameError
 from leporid.evaluation import MetricTable, evaluate
-from leporid.experiments import (
-    Cell,
-    Meter,
-    RunRecord,
-    load_split,
-    record_run,
-    run_cell,
-)
 from leporid.models import train
+from leporid.runs import Cell, Meter, RunRecord, load_split, record_run, run_cell
 
 FACTS = {"protocol", "data_digest", "skipped_users", "cold_users", "seen", "confidence_95"}
 

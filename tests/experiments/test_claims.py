@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from leporid.experiments import claim
+from leporid.runs import claim
 
 
 def test_only_one_holder_at_a_time(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 import leporid
 from leporid.data import write_log
 from leporid.evaluation import MetricTable
-from leporid.experiments import Cell, ExperimentSpec, Results, RunRecord, claim, run_grid
-from leporid.experiments import grid as module
+from leporid.runs import Cell, ExperimentSpec, Results, RunRecord, claim, run_grid
+from leporid.runs import grid as module
 from reproduction.store import PackedResults
 
 

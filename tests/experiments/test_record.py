@@ -11,8 +11,8 @@ import pytest
 
 from leporid._version import __version__
 from leporid.errors import DataError
-from leporid.experiments import Meter, Results, RunRecord
 from leporid.machine import versions
+from leporid.runs import Meter, Results, RunRecord
 
 
 def _fields(**changes: Any) -> dict[str, Any]:

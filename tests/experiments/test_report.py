@@ -11,14 +11,7 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app
 from leporid.data import write_log
-from leporid.experiments import (
-    Meter,
-    RunRecord,
-    hits_in_words,
-    record_run,
-    train_to_folder,
-    write_run,
-)
+from leporid.runs import Meter, RunRecord, hits_in_words, record_run, train_to_folder, write_run
 
 SUMMARY = re.compile(r"<div class='summary'>(.*?)</div>", re.DOTALL)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leporid.errors import ConfigError, UnknownNameError
-from leporid.experiments import ExperimentSpec, read_experiment
+from leporid.runs import ExperimentSpec, read_experiment
 
 
 def spec(**changes: object) -> ExperimentSpec:

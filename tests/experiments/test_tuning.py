@@ -20,11 +20,11 @@ import leporid
 from leporid.config import Choice, Float, Int
 from leporid.data import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
-from leporid.experiments import Journal, tune
-from leporid.experiments import tuning as study_module
 from leporid.models import train
-from leporid.models.ease import EASE
+from leporid.models.closed_form.ease import EASE
 from leporid.progress import NullProgress
+from leporid.runs import Journal, tune
+from leporid.runs import tuning as study_module
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from leporid.config import canonical_hash
-from leporid.experiments import Journal, claim, tune
+from leporid.runs import Journal, claim, tune
 from tests.test_contract import make_split
 
 TRIALS = 6

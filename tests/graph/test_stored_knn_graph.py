@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leporid.embeddings import laplacian_eigenpairs
 from leporid.errors import GraphError
 from leporid.graph import binary_csr, knn_graph, stored_knn_graph
 from leporid.progress import NullProgress
-from leporid.spectral import laplacian_eigenpairs
 from tests.graph.matrices import adversarial, skewed
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import leporid
+from leporid.embeddings import get
+from leporid.embeddings.base import cached_fit
+from leporid.embeddings.leporid import half_whitened, inner_split, item_sums
 from leporid.errors import ConfigError
 from leporid.evaluation import probe
-from leporid.initializers import get
-from leporid.initializers.base import cached_fit
-from leporid.initializers.leporid import half_whitened, inner_split, item_sums
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,11 @@ import pytest
 from leporid import initializers
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.data import IdMap
+from leporid.embeddings import Embedding, InitialEmbeddings, InitializerConfig, column_signs
+from leporid.embeddings.base import padded
+from leporid.embeddings.random import Random
+from leporid.embeddings.svd import SVD
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.initializers import Embedding, InitialEmbeddings, InitializerConfig
-from leporid.initializers.base import padded
-from leporid.initializers.random import Random
-from leporid.initializers.svd import SVD
-from leporid.spectral import column_signs
 from tests.initializers.helpers import planted
 
 

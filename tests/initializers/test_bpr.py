@@ -8,8 +8,8 @@ import numba
 import numpy as np
 import pytest
 
+from leporid.embeddings.bpr import BPR, bpr_update, partner
 from leporid.errors import ConfigError
-from leporid.initializers.bpr import BPR, bpr_update, partner
 from tests.initializers.helpers import SplitMix, make_interactions, planted
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from leporid.artifacts import cache_directory
 from leporid.data import Interactions
+from leporid.embeddings import InitialEmbeddings, cached_fit
+from leporid.embeddings.base import cache_path
+from leporid.embeddings.svd import SVD
 from leporid.errors import LeporidWarning
-from leporid.initializers import InitialEmbeddings, cached_fit
-from leporid.initializers.base import cache_path
-from leporid.initializers.svd import SVD
 from leporid.progress import ProgressLike
 from tests.initializers.helpers import planted
 

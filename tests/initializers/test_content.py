@@ -13,9 +13,9 @@ from scipy import sparse
 
 import leporid
 from leporid.data import IdMap, item_features
+from leporid.embeddings import content, initial_embeddings, principal_components
+from leporid.embeddings.content import Content
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.initializers import content, initial_embeddings, principal_components
-from leporid.initializers.content import Content
 from tests.initializers.helpers import planted
 
 ITEMS = IdMap.from_values([1, 2, 3, 4, 5], "item")

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leporid.embeddings import InitialEmbeddings, initial_embeddings, standardizes
+from leporid.embeddings.svd import SVD
 from leporid.errors import ConfigError, UnknownNameError
-from leporid.initializers import InitialEmbeddings, initial_embeddings, standardizes
-from leporid.initializers.svd import SVD
 from tests.initializers.helpers import planted
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from leporid import initializers
 from leporid.data import leave_last_out
-from leporid.initializers import Embedding, InitialEmbeddings
-from leporid.initializers.base import with_empty_rows
+from leporid.embeddings import Embedding, InitialEmbeddings
+from leporid.embeddings.base import with_empty_rows
 from leporid.models import train as train_model
 from tests.initializers.isolated_rows import BY_CONTENT, SETTINGS, describe_items, fit, sparse_log
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leporid.embeddings.leporid import LE, LEPORID
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers.leporid import LE, LEPORID
 from tests.initializers.helpers import make_interactions, planted
 
 

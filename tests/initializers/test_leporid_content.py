@@ -12,11 +12,11 @@ import pytest
 from scipy import sparse
 
 from leporid.data import IdMap, Interactions, item_features
+from leporid.embeddings import content_edges, nearest_by_content
+from leporid.embeddings.content import LEPORIDContent
+from leporid.embeddings.leporid import LEPORID
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
-from leporid.initializers import content_edges, nearest_by_content
-from leporid.initializers.content import LEPORIDContent
-from leporid.initializers.leporid import LEPORID
 from tests.initializers.helpers import make_interactions
 
 N, COLD = 60, (3, 23, 43)

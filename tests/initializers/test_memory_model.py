@@ -16,11 +16,11 @@ import ctypes, json, re, sys
 from pathlib import Path
 import numpy as np
 import psutil
-from leporid.graph import BinaryCSR, directed_neighbours, knn_graph, search_bytes
-from leporid.graph import NeighbourLists, Similarity
-from leporid.initializers.out_of_core import solver_bytes
+from leporid.graph import (BinaryCSR, directed_neighbours, knn_graph, search_bytes)
+from leporid.graph import (NeighbourLists, Similarity)
+from leporid.embeddings.streaming import solver_bytes
 from leporid.progress import make_progress
-from leporid.spectral import Leporid
+from leporid.embeddings import Leporid
 
 stage, n, columns, each, k, dim = json.loads(sys.argv[1])
 

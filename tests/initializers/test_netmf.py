@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid.graph import KnnGraph
-from leporid.initializers import netmf
-from leporid.initializers.netmf import (
+from leporid.embeddings import netmf
+from leporid.embeddings.netmf import (
     LogOperator,
     NetMF,
     deepwalk_factors,
     deepwalk_filter,
     top_singular,
 )
+from leporid.graph import KnnGraph
 from leporid.progress import NullProgress
 from tests.initializers.helpers import planted
 

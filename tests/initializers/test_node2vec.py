@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from leporid.errors import ConfigError
-from leporid.initializers import node2vec
-from leporid.initializers.node2vec import (
+from leporid.embeddings import node2vec
+from leporid.embeddings.node2vec import (
     Node2Vec,
     alias_table,
     biased_step,
@@ -25,6 +24,7 @@ from leporid.initializers.node2vec import (
     update_position,
     walk_into,
 )
+from leporid.errors import ConfigError
 from tests.initializers.helpers import SplitMix, make_interactions, planted
 
 

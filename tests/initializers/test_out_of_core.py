@@ -16,9 +16,9 @@ import pytest
 
 from leporid import initializers, load
 from leporid.data import stored
+from leporid.embeddings import InitialEmbeddings, embed_stored
+from leporid.embeddings.streaming import solver_bytes
 from leporid.errors import ConfigError, DataError
-from leporid.initializers import InitialEmbeddings, embed_stored
-from leporid.initializers.out_of_core import solver_bytes
 from leporid.machine import format_bytes, parse_memory
 
 PLENTY = "100GB"
@@ -78,7 +78,7 @@ import json, resource, sys
 from pathlib import Path
 import numpy as np
 from leporid import initializers
-from leporid.initializers import embed_stored
+from leporid.embeddings import embed_stored
 from leporid.machine import LIBRARIES
 
 source, small, output, extra, settings = sys.argv[1:6]
@@ -150,7 +150,7 @@ def test_what_does_not_fit_says_what_would(
     source = write_log(tmp_path / "log", 150, 40, 3000)
     initializer = initializers.get("leporid")(dim=64, k=12, landmarks=landmarks)
     left = solver_bytes(landmarks or 150, 64) - 1
-    monkeypatch.setattr("leporid.initializers.out_of_core.memory_left", lambda _: left)
+    monkeypatch.setattr("leporid.embeddings.streaming.memory_left", lambda _: left)
     with pytest.raises(ConfigError, match="150 users do not fit into 100 GB: give --memory 105GB"):
         embed_stored(initializer, source, PLENTY, scratch=tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["log"]
@@ -188,7 +188,7 @@ def test_an_interrupt_leaves_nothing(
         assert list((tmp_path / "scratch").glob(".leporid-*/*"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"leporid.initializers.out_of_core.{stage}", interrupted)
+    monkeypatch.setattr(f"leporid.embeddings.streaming.{stage}", interrupted)
     with pytest.raises(KeyboardInterrupt):
         embed_stored(
             initializers.get("le")(dim=4, k=12), source, PLENTY, scratch=tmp_path / "scratch"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leporid.initializers.random import Random
+from leporid.embeddings.random import Random
 from tests.initializers.helpers import planted
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid.initializers import svd, truncated_svd
-from leporid.initializers.svd import SVD
+from leporid.embeddings import svd, truncated_svd
+from leporid.embeddings.svd import SVD
 from tests.initializers.helpers import make_interactions, planted
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid.data import IdMap
+from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import DataError, UnknownNameError
-from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.interop import FORMATS, read_embeddings, write_embeddings
 
 

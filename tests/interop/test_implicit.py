@@ -9,8 +9,8 @@ import pytest
 import threadpoolctl
 
 from leporid.data import Interactions
+from leporid.embeddings.svd import SVD
 from leporid.errors import ConfigError
-from leporid.initializers.svd import SVD
 from leporid.interop import to_implicit
 from tests.initializers.helpers import planted
 

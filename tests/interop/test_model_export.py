@@ -23,7 +23,8 @@ from leporid.errors import ConfigError, UnknownNameError
 from leporid.interop import ModelVectors, export_model
 from leporid.interop.model_export import compare
 from leporid.interop.targets import PostgresTables
-from leporid.models import Recommender, VectorsUnsupportedError
+from leporid.models import Recommender
+from leporid.ranking import VectorsUnsupportedError
 
 SHORT = {"dim": 8, "steps": 25, "eval_every": 0, "init": None, "recipe": None}
 MODELS: dict[str, dict[str, Any]] = {

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from benchmarks.peers.environment import python_of
-from leporid.initializers import InitialEmbeddings, standardize
-from leporid.initializers.svd import SVD
+from leporid.embeddings import InitialEmbeddings, standardize
+from leporid.embeddings.svd import SVD
 from leporid.interop import write_embeddings
 from tests.initializers.helpers import planted
 

@@ -22,7 +22,7 @@ SCRIPT = """
 import numpy as np, torch
 from torch_geometric.nn import LightGCN
 import leporid
-from leporid.initializers.svd import SVD
+from leporid.embeddings.svd import SVD
 from tests.initializers.helpers import planted
 
 train = planted(40, 25)

@@ -12,8 +12,8 @@ from torch import nn
 
 import leporid
 from leporid.data import IdMap
+from leporid.embeddings import Embedding, InitialEmbeddings, standardize
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError
-from leporid.initializers import Embedding, InitialEmbeddings, standardize
 
 DIM = 4
 

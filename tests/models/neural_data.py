@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leporid.data import IdMap, Interactions, Split
-from leporid.initializers import Embedding, InitialEmbeddings
+from leporid.embeddings import Embedding, InitialEmbeddings
 
 N_USERS, N_ITEMS, DIM = 13, 9, 4
 

@@ -8,8 +8,8 @@ import torch
 
 from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError
-from leporid.models.bpr import BPR
-from leporid.training import Batch
+from leporid.models import Batch
+from leporid.models.neural.bpr import BPR
 from tests.models.neural_data import DIM, N_USERS, initial_vectors, small_split
 
 

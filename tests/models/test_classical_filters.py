@@ -17,9 +17,9 @@ from leporid import models
 from leporid.data import synthesize
 from leporid.errors import ConfigError, DataError
 from leporid.graph import canonical
-from leporid.models.gfcf import GFCF
-from leporid.models.shared.profiles import normalised, rows_times
-from leporid.models.turbocf import TurboCF, item_graph
+from leporid.models.closed_form.gfcf import GFCF
+from leporid.models.closed_form.profiles import normalised, rows_times
+from leporid.models.closed_form.turbocf import TurboCF, item_graph
 from tests.test_contract import make_split
 
 Filter = Literal["linear", "second_order", "third_order"]

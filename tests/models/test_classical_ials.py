@@ -14,7 +14,7 @@ from scipy import sparse
 from leporid.data import synthesize, temporal_split
 from leporid.errors import ConfigError
 from leporid.graph import canonical
-from leporid.models.ials import IALS, Columns, IALSConfig, first_factors
+from leporid.models.closed_form.ials import IALS, Columns, IALSConfig, first_factors
 from tests.test_contract import make_split
 
 

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from leporid.errors import ConfigError
 from leporid.graph import canonical
-from leporid.models.itemknn import ItemKNN, KNNConfig, neighbour_weights, weigh
-from leporid.models.userknn import UserKNN
+from leporid.models.closed_form.itemknn import ItemKNN, KNNConfig, neighbour_weights, weigh
+from leporid.models.closed_form.userknn import UserKNN
 from tests.test_contract import make_split
 
 

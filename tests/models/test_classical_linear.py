@@ -12,8 +12,8 @@ from sklearn.linear_model import ElasticNet
 
 from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedError
 from leporid.graph import canonical
-from leporid.models.ease import EASE, ease_weights, neighbour_regressions
-from leporid.models.slim import SLIM, SLIMConfig, slim_weights
+from leporid.models.closed_form.ease import EASE, ease_weights, neighbour_regressions
+from leporid.models.closed_form.slim import SLIM, SLIMConfig, slim_weights
 from leporid.progress import NullProgress
 from tests.test_contract import make_split
 
@@ -164,7 +164,7 @@ def test_ease_says_when_the_catalogue_is_too_large_for_a_dense_inverse(tmp_path:
 
 
 def test_ease_heeds_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leporid.models.ease.free_memory", lambda: 2000)
+    monkeypatch.setattr("leporid.models.closed_form.ease.free_memory", lambda: 2000)
     with pytest.warns(LeporidWarning, match=r"dense matrix of 1.16 kB in 2 kB free memory"):
         EASE().fit(make_split())
 

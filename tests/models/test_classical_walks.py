@@ -15,8 +15,8 @@ from scipy import sparse
 from leporid.data import IdMap, Interactions, temporal_split
 from leporid.errors import ConfigError
 from leporid.graph import canonical
-from leporid.models.p3alpha import P3Alpha, walk_weights
-from leporid.models.rp3beta import RP3Beta
+from leporid.models.closed_form.p3alpha import P3Alpha, walk_weights
+from leporid.models.closed_form.rp3beta import RP3Beta
 from tests.test_contract import make_split
 
 NEAR = 1e-6

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from leporid.artifacts import read_arrays, write_arrays, write_manifest
 from leporid.data import Interactions, Sequences, synthesize
 from leporid.errors import DataError
-from leporid.evaluation import masked_top_k
 from leporid.interop import export_model
 from leporid.models import Recommender, everything, train
-from leporid.models.dlr2 import model as dlr2
-from leporid.models.shared import cold_start, extension
-from leporid.models.shared.cold_start import ColdItems
+from leporid.models.neural import cold_items as cold_start
+from leporid.models.neural import new_items as extension
+from leporid.models.neural.cold_items import ColdItems
+from leporid.models.neural.dlr2 import model as dlr2
+from leporid.ranking import masked_top_k
 from tests.models.rankings import check_ranking
 from tests.models.test_extension import N_USERS, NEW, fitted, log, table
 

@@ -11,8 +11,8 @@ import torch
 from torch.nn import functional
 
 from leporid.errors import ConfigError
-from leporid.models.dgcf import DGCF, distance_correlation
-from leporid.models.lightgcn import LightGCN
+from leporid.models.neural.dgcf import DGCF, distance_correlation
+from leporid.models.neural.lightgcn import LightGCN
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
 ALL = np.arange(N_USERS, dtype=np.int32)

@@ -15,19 +15,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from leporid.data import Interactions, Sequences, Split
+from leporid.embeddings import Embedding, InitialEmbeddings, TableExtension
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers import Embedding, InitialEmbeddings
-from leporid.models import BuildContext
-from leporid.models.dlr2.model import DLR2
-from leporid.models.dlr2.network import (
+from leporid.models import Batch, BuildContext, Sampler, TrainingData
+from leporid.models.neural.dlr2.model import DLR2
+from leporid.models.neural.dlr2.network import (
     Discriminative,
     FeatureNetwork,
     ResNet,
     ReversibleBlock,
     Stem,
 )
-from leporid.spectral import TableExtension
-from leporid.training import Batch, Sampler, TrainingData
 from tests.models.rankings import check_ranking
 from tests.training.toy import make_split
 
@@ -107,7 +105,7 @@ def test_few_channels_on_one_thread_stay_within_their_memory() -> None:
     """oneDNN's gradient of a strided 1x1 convolution does not; the allocator checks itself here."""
     program = (
         "import torch; torch.set_num_threads(1)\n"
-        "from leporid.models.dlr2.network import ResNet\n"
+        "from leporid.models.neural.dlr2.network import ResNet\n"
         "net = ResNet(shortcuts=True, channels=2).to(memory_format=torch.channels_last)\n"
         "for _ in range(40):\n"
         "    net(torch.randn(32, 6, 8, requires_grad=True)).square().mean().backward()\n"

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from leporid.data import Split
+from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError
-from leporid.initializers import Embedding, InitialEmbeddings
-from leporid.models.dlr2.model import DLR2, hinge
-from leporid.training import Sampler, Sampling, TrainingData
+from leporid.models import Sampler, Sampling, TrainingData
+from leporid.models.neural.dlr2.model import DLR2, hinge
 from tests.training.toy import make_split
 
 TINY: dict[str, Any] = {"dim": 6, "steps": 4, "batch_size": 12, "length": 3, "eval_every": 2}

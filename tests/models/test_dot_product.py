@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from leporid import models
-from leporid.models import Recommender, VectorsUnsupportedError
-from leporid.models.shared.lists import Scores
+from leporid.models import Recommender
+from leporid.ranking import VectorsUnsupportedError
+from leporid.ranking.lists import Scores
 from tests.models.neural_data import initial_vectors, small_split
 
 SMALL = {"dim": 4, "steps": 4, "batch_size": 8, "eval_every": 0, "init_scale": 1.0}

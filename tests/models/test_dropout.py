@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from leporid.models.shared.layers import causal_attention, dropout
+from leporid.models.neural.layers import causal_attention, dropout
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.95])

@@ -10,9 +10,9 @@ import pytest
 import leporid
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import LeporidWarning
-from leporid.models.frequency import Frequency
-from leporid.models.recent import Recent
-from leporid.models.toppop import TopPop
+from leporid.models.closed_form.frequency import Frequency
+from leporid.models.closed_form.recent import Recent
+from leporid.models.closed_form.toppop import TopPop
 from tests.models.test_repeats import events
 
 DAY, NOW = 86_400, 1_700_000_000

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import Tensor
 
-from leporid.models.shared import graph
-from leporid.models.shared.graph import EdgeProducts, Propagation, bipartite
-from leporid.models.shared.profiles import normalised
+from leporid.models.closed_form.profiles import normalised
+from leporid.models.neural import graph
+from leporid.models.neural.graph import EdgeProducts, Propagation, bipartite
 
 
 def ratings(seed: int, users: int, items: int) -> sparse.csr_array:

@@ -10,8 +10,8 @@ import pytest
 
 from leporid import models
 from leporid.data import synthesize
+from leporid.embeddings import InitialEmbeddings, initial_embeddings, standardize
 from leporid.errors import LeporidWarning
-from leporid.initializers import InitialEmbeddings, initial_embeddings, standardize
 from leporid.models import everything, train
 from tests.models.neural_data import DIM, initial_vectors, small_split
 

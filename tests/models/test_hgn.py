@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from leporid.errors import ConfigError
-from leporid.models import BuildContext
-from leporid.models.hgn import HGN, HGNConfig, HGNNetwork
-from leporid.training import Batch
+from leporid.models import Batch, BuildContext
+from leporid.models.neural.hgn import HGN, HGNConfig, HGNNetwork
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
 ALL = np.arange(N_USERS, dtype=np.int32)

@@ -13,10 +13,9 @@ import torch
 import leporid
 from leporid.data import Interactions, Split, inner_validation_split
 from leporid.errors import LeporidWarning
-from leporid.experiments import tune
-from leporid.models import Recommender
+from leporid.models import Recommender, Sampler, Sampling, TrainingData
+from leporid.runs import tune
 from leporid.selection import candidates
-from leporid.training import Sampler, Sampling, TrainingData
 from tests.models.test_repeats import events
 from tests.selection.clocks import Clock
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from leporid import models
+from leporid.embeddings import Embedding, InitialEmbeddings, standardize
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers import Embedding, InitialEmbeddings, standardize
 from leporid.models import NeuralRecommender, train
 from tests.models.neural_data import DIM, initial_vectors, small_split
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.models.lightgcn import LightGCN
+from leporid.models.neural.lightgcn import LightGCN
 from tests.models.neural_data import DIM, N_USERS, initial_vectors, small_split
 from tests.models.test_graph_layers import dense_normalized
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from leporid.models.dlr2 import DLR2Config
 
 import leporid
 from leporid.data import Interactions, Split
 from leporid.errors import LeporidWarning
 from leporid.machine import torch_threads
 from leporid.models import Recommender
-from leporid.models.dlr2 import DLR2Config
-from leporid.models.shared import linear_part
-from leporid.models.shared.linear_part import choose_gain
-from leporid.models.shared.profiles import best_window
-from leporid.models.slim import SLIM
+from leporid.models.closed_form.profiles import best_window
+from leporid.models.closed_form.slim import SLIM
+from leporid.models.neural import linear_part
+from leporid.models.neural.linear_part import choose_gain
 from tests.models.test_include_seen import groceries
 
 USERS = np.arange(20, dtype=np.int32)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from leporid.errors import ConfigError
-from leporid.models import ncf
-from leporid.models.ncf import NCF
-from leporid.training import Batch
+from leporid.models import Batch
+from leporid.models.neural import ncf
+from leporid.models.neural.ncf import NCF
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
 ALL = np.arange(N_USERS, dtype=np.int32)

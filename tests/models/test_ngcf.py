@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from leporid.errors import ConfigError
-from leporid.models.ngcf import NGCF, _drop_nodes
+from leporid.models.neural.ngcf import NGCF, _drop_nodes
 from tests.models.neural_data import DIM, N_USERS, initial_vectors, small_split
 from tests.models.test_graph_layers import dense_normalized
 

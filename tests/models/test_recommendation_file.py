@@ -13,8 +13,8 @@ import pytest
 from leporid.data import load, temporal_split
 from leporid.errors import ConfigError
 from leporid.models import Recommender, write_recommendations
-from leporid.models.ease import EASE
-from leporid.models.shared import lists
+from leporid.models.closed_form.ease import EASE
+from leporid.ranking import lists
 from tests.test_contract import make_split
 
 

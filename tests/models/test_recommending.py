@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from leporid.data import Interactions, Split, load, random_split
+from leporid.embeddings.svd import SVD
 from leporid.errors import DataError, LeporidWarning, UnknownIdError
-from leporid.initializers.svd import SVD
 from leporid.models import Recommender
-from leporid.models.ease import EASE
-from leporid.models.itemknn import ItemKNN
-from leporid.models.userknn import UserKNN
+from leporid.models.closed_form.ease import EASE
+from leporid.models.closed_form.itemknn import ItemKNN
+from leporid.models.closed_form.userknn import UserKNN
 from tests.test_contract import make_split
 
 
@@ -45,7 +45,7 @@ def test_a_frame_holds_the_lists_of_recommend(
         assert group["item"].tolist() == kept
         assert group["rank"].tolist() == list(range(1, len(kept) + 1))
         np.testing.assert_array_equal(group["score"], scores[row][: len(kept)])
-    monkeypatch.setattr("leporid.models.shared.lists.chunk_rows", lambda *_: 4)
+    monkeypatch.setattr("leporid.ranking.lists.chunk_rows", lambda *_: 4)
     assert model.recommend_frame(n=20).equals(whole)
     some = model.recommend_frame(["u07", "u02"], n=2, include_seen=True)
     assert pl.from_arrow(some)["user"].to_list() == ["u07", "u07", "u02", "u02"]

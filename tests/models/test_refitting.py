@@ -11,12 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from leporid.data import Interactions, Split, load
+from leporid.embeddings.svd import SVD
 from leporid.errors import ConfigError, DataError, NotFittedError
 from leporid.evaluation import evaluate
-from leporid.initializers.svd import SVD
-from leporid.models import Recommender, continued, everything, train
-from leporid.models.ease import EASE
-from leporid.training import StopWhen
+from leporid.models import Recommender, StopWhen, continued, everything, train
+from leporid.models.closed_form.ease import EASE
 from tests.models.neural_data import initial_vectors, small_split
 from tests.training.toy import make_split
 

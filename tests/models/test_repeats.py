@@ -11,7 +11,7 @@ import torch
 import leporid
 from leporid import models
 from leporid.data import Interactions, Split
-from leporid.training import NegativeSampler, Sampler, Sampling, TrainingData
+from leporid.models import NegativeSampler, Sampler, Sampling, TrainingData
 from tests.test_contract import SETTINGS
 
 

@@ -13,9 +13,8 @@ import torch
 import leporid
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError
-from leporid.models import GENERAL
-from leporid.models.sasrec import SASRec, SASRecConfig, to_front
-from leporid.training import Batch
+from leporid.models import GENERAL, Batch
+from leporid.models.neural.sasrec import SASRec, SASRecConfig, to_front
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
 ALL = np.arange(N_USERS, dtype=np.int32)

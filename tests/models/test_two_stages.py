@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from leporid.data import Sequences, synthesize, temporal_split
-from leporid.evaluation import masked_top_k
-from leporid.models.dlr2 import model as dlr2
-from leporid.models.dlr2.model import DLR2, Anchors
+from leporid.models.neural.dlr2 import model as dlr2
+from leporid.models.neural.dlr2.model import DLR2, Anchors
+from leporid.ranking import masked_top_k
 from tests.models.rankings import check_ranking
 
 

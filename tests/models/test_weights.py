@@ -18,7 +18,7 @@ from leporid.data import Interactions, Split
 from leporid.errors import LeporidWarning
 from leporid.graph import canonical
 from leporid.models import Recommender
-from leporid.models.ials import Columns, IALSConfig
+from leporid.models.closed_form.ials import Columns, IALSConfig
 from tests.test_contract import SETTINGS, make_split
 
 USING = ("ease", "ials", "itemknn", "userknn")

@@ -10,7 +10,7 @@ import pytest
 
 from leporid.data import Split, synthesize, temporal_split
 from leporid.errors import DataError
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.confirmed_baselines import CONFIRMED, best_trials, confirm_classical
 from reproduction.store import PackedResults
 from reproduction.tuned_baselines import BASELINES, fit_and_record

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leporid.evaluation import MetricTable, compare
-from leporid.experiments import Results, RunRecord
+from leporid.runs import Results, RunRecord
 from reproduction.gains import initialisation_gains
 from tests.experiments.records import record
 

@@ -11,7 +11,7 @@ import pytest
 from docs.tables import global_time_table, global_time_text
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.global_time import LOGS, read_global_time
 from reproduction.store import PackedResults
 

@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import rankdata
 
 from leporid.evaluation import MetricTable
-from leporid.experiments import RunRecord, read_experiment
-from leporid.models.shared import catalogue
+from leporid.models import registry as catalogue
+from leporid.runs import RunRecord, read_experiment
 from reproduction.leaderboard import (
     AS_IT_COMES,
     FAMILIES,

@@ -11,7 +11,7 @@ import pytest
 from docs.tables import leave_last_out_table
 from leporid.config import canonical_hash
 from leporid.evaluation import MetricTable
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.leave_last_out import BASE, OLDER, read_levers
 from reproduction.store import PackedResults
 

@@ -11,7 +11,7 @@ import pytest
 import leporid
 from leporid.data import write_log
 from leporid.errors import DataError
-from leporid.experiments import ExperimentSpec, run_grid
+from leporid.runs import ExperimentSpec, run_grid
 from reproduction.figures import new_figure, to_svg
 from reproduction.outputs import write_outputs
 from reproduction.tables import NOT_FETCHED, build_table

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leporid.data import synthesize, write_log
-from leporid.experiments import ExperimentSpec, run_grid
+from leporid.runs import ExperimentSpec, run_grid
 from reproduction.outputs import write_outputs
 from reproduction.store import PackedResults
 from tests.chromium import Page, find_chromium

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from leporid.embeddings import laplacian_eigenpairs
 from leporid.errors import ConfigError
-from leporid.spectral import laplacian_eigenpairs
 from reproduction.simulations import (
     barabasi_albert,
     draw_insertions,

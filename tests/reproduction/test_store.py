@@ -11,7 +11,7 @@ import pytest
 
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 from tests.experiments.records import record
 

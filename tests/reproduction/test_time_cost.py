@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from leporid.embeddings import laplacian_operator
 from leporid.graph import knn_graph
-from leporid.spectral import laplacian_operator
 from reproduction.outputs import write_outputs
 from reproduction.time_cost import explicit_matrix, measure_time_cost
 

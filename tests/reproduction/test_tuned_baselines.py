@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leporid.data import synthesize, temporal_split, write_log
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction import __main__ as command
 from reproduction.store import PackedResults
 from reproduction.tuned_baselines import classical_models, tune_classical

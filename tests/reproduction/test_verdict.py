@@ -13,7 +13,7 @@ from scipy import stats
 from leporid.artifacts import write_json
 from leporid.evaluation import Comparison as Result
 from leporid.evaluation import MetricTable, compare, holm
-from leporid.experiments import RunRecord
+from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 from reproduction.verdict import Claim, Comparison, evaluate_claims, verdict_page
 

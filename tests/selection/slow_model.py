@@ -6,7 +6,7 @@ import time
 
 from leporid import models
 from leporid.data import Split
-from leporid.models.toppop import TopPop
+from leporid.models.closed_form.toppop import TopPop
 from leporid.progress import ProgressLike
 
 

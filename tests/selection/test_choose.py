@@ -18,8 +18,8 @@ import leporid
 from leporid.artifacts import read_json
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.experiments import read_run
 from leporid.models import Blend, Recommender, find_model
+from leporid.runs import read_run
 from leporid.selection import Choice, candidates, finalise, schedule
 from leporid.selection.budget import Guard
 from leporid.selection.candidates import Candidate

@@ -14,7 +14,7 @@ import pytest
 import leporid
 from leporid.data import Split
 from leporid.errors import DataError
-from leporid.models.shared import catalogue
+from leporid.models import registry as catalogue
 from leporid.selection import Choice, evaluator, finalise, runtime_estimates, schedule
 from leporid.selection.budget import OutOfTimeError, Timer
 from leporid.selection.candidates import Candidate, Problem
@@ -163,7 +163,9 @@ def test_a_fit_in_doubt_gives_what_one_without_gives(
     away.estimates.shares[candidate.key] = (100.0, 900.0)
     away.estimates.process_seconds = 0.1
     with monkeypatch.context() as patch:
-        patch.setattr("leporid.models.itemknn.ItemKNN.fit", lambda *_, **how: pytest.fail("here"))
+        patch.setattr(
+            "leporid.models.closed_form.itemknn.ItemKNN.fit", lambda *_, **how: pytest.fail("here")
+        )
         killed = away.evaluate(candidate, away.timer.elapsed + 200.0)
     assert (killed.columns == plain.columns).all()
     assert (away.lists(candidate) == here.lists(candidate)).all()

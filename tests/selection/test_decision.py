@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from leporid.evaluation import compare
-from leporid.experiments import Journal
+from leporid.runs import Journal
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import Candidate, Result
 from leporid.selection.search import Decision, Search, decide

@@ -12,8 +12,8 @@ import pytest
 import leporid
 from leporid.artifacts import read_object
 from leporid.errors import DataError
-from leporid.experiments import Journal, claim, read_run
 from leporid.models import Recommender, find_model
+from leporid.runs import Journal, claim, read_run
 from leporid.selection import Choice, finalise, schedule
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from tests.selection.clocks import Clock

@@ -10,7 +10,7 @@ import pytest
 
 import leporid
 from leporid.errors import ConfigError, DataError, LeporidWarning
-from leporid.experiments import Journal
+from leporid.runs import Journal
 from leporid.selection.events import open_journal, seconds_spent
 
 EASE: dict[str, Any] = {"model": "ease", "settings": {}}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import leporid
-from leporid.experiments import Meter, record_run, write_final, write_run
 from leporid.models import Blend, Recommender
+from leporid.runs import Meter, record_run, write_final, write_run
 from leporid.serve import create_app
 from tests.serve.conftest import get, history_of, post
 

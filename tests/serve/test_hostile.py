@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from starlette.types import Message
 
 from leporid.errors import ConfigError, DataError
-from leporid.models import ItemNeighbours, Recommender
+from leporid.models import Recommender
+from leporid.ranking import ItemNeighbours
 from leporid.serve import ServeLimits, create_app, open_store
 from leporid.serve import schemas as s
 from leporid.serve.batching import HungUpError

@@ -16,8 +16,8 @@ import pytest
 import leporid
 from leporid.data import Interactions
 from leporid.errors import DataError
-from leporid.models import ItemNeighbours
-from leporid.models.dlr2.model import DLR2
+from leporid.models.neural.dlr2.model import DLR2
+from leporid.ranking import ItemNeighbours
 from leporid.serve import create_app, loaded_run
 from leporid.serve.loaded_run import load_run
 from tests.serve.conftest import get, post, run_loop

@@ -9,7 +9,7 @@ import pytest
 
 import leporid
 from leporid.data import Sequences
-from leporid.models.dlr2.model import DLR2
+from leporid.models.neural.dlr2.model import DLR2
 from leporid.serve import ServeLimits, create_app
 from tests.serve.conftest import post
 

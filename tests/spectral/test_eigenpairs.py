@@ -10,20 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from leporid.errors import ConfigError, GraphError, LeporidWarning
-from leporid.graph import binary_csr
-from leporid.graph.gpu import DeviceGraph, knn_graph_on
-from leporid.progress import NullProgress
-from leporid.spectral import (
+from leporid.embeddings import (
     column_signs,
     lanczos,
     laplacian_eigenpairs,
     laplacian_operator,
     regularized_degrees,
 )
-from leporid.spectral.eigenpairs import as_graph
-from leporid.spectral.lanczos import Problem
-from leporid.spectral.laplacian import wide_product
+from leporid.embeddings.eigenpairs import as_graph
+from leporid.embeddings.lanczos import Problem
+from leporid.embeddings.laplacian import wide_product
+from leporid.errors import ConfigError, GraphError, LeporidWarning
+from leporid.graph import binary_csr
+from leporid.graph.gpu import DeviceGraph, knn_graph_on
+from leporid.progress import NullProgress
 from tests.spectral.graphs import (
     GraphElsewhere,
     cliques,
@@ -39,7 +39,7 @@ SOLVERS = ["dense", "lanczos"]
 def torch_solution(problem, device):
     """Lanczos on a torch device; without torch the test is skipped."""
     pytest.importorskip("torch")
-    from leporid.spectral.gpu import torch_solution
+    from leporid.embeddings.lanczos_gpu import torch_solution
 
     return torch_solution(problem, device)
 
@@ -228,7 +228,7 @@ def test_the_entry_of_largest_magnitude_is_positive():
 
 
 def test_unreachable_tolerance_is_counted(monkeypatch):
-    monkeypatch.setattr("leporid.spectral.lanczos.MAX_PRODUCTS", 20)
+    monkeypatch.setattr("leporid.embeddings.lanczos.MAX_PRODUCTS", 20)
     with pytest.warns(LeporidWarning, match="have not converged"):
         laplacian_eigenpairs(random_graph(700, 10.0, seed=2), 4, solver="lanczos", tol=1e-12)
 

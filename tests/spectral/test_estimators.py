@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from leporid import LaplacianEigenmaps, Leporid
+from leporid.embeddings.out_of_sample import identical_rows
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -19,7 +20,6 @@ from leporid.errors import (
     NotFittedError,
 )
 from leporid.graph import binary_csr
-from leporid.spectral.extension import identical_rows
 from tests.spectral.graphs import (
     community_graph,
     jaccard_graph,
@@ -260,7 +260,7 @@ def test_refusals():
     ],
 )
 def test_a_wrong_parameter_is_refused_before_the_graph_is_made(name, value, monkeypatch):
-    monkeypatch.setattr("leporid.spectral.estimators.knn_graph", None)
+    monkeypatch.setattr("leporid.embeddings.estimators.knn_graph", None)
     model = Leporid(**{"dim": 2, "k": 5, name: value})
     for fit in (model.fit, model.fit_graph):
         with pytest.raises(ConfigError, match=name):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid.spectral import TableExtension
+from leporid.embeddings import TableExtension
 
 
 def neighbour_mean(rows, fitted, table, k, own=None):

@@ -14,16 +14,16 @@ import leporid
 from benchmarks.bench_scale import EXACT_IS_WORTH, crossover
 from benchmarks.harness import RECORDS
 from leporid import LaplacianEigenmaps, Leporid, initializers
-from leporid.errors import ConfigError
-from leporid.graph import binary_csr
-from leporid.spectral import landmark_count, landmark_neighbours
-from leporid.spectral.extension import (
+from leporid.embeddings import landmark_count, landmark_neighbours
+from leporid.embeddings.out_of_sample import (
     AUTO_LANDMARKS,
     EXACT_UP_TO,
     Extension,
     choose_landmarks,
     extend_rows,
 )
+from leporid.errors import ConfigError
+from leporid.graph import binary_csr
 from tests.graph.matrices import skewed
 from tests.spectral.graphs import largest_angle, neighbour_weights
 

@@ -10,8 +10,15 @@ from torch import Tensor
 
 import leporid
 from leporid.errors import LeporidError
-from leporid.models import NeuralRecommender
-from leporid.training import Backward, Batch, Sampler, TrainingData, own_generators, seed_default
+from leporid.models import (
+    Backward,
+    Batch,
+    NeuralRecommender,
+    Sampler,
+    TrainingData,
+    own_generators,
+    seed_default,
+)
 
 NEURAL = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="records on a CUDA device")

@@ -10,8 +10,8 @@ import pytest
 import leporid
 from leporid.data import Split
 from leporid.errors import ConfigError, TrainingInterruptedError
-from leporid.models.dlr2.model import DLR2
-from leporid.training import Callback, StopWhen
+from leporid.models import Callback, StopWhen
+from leporid.models.neural.dlr2.model import DLR2
 from tests.training.test_loop import interrupt_at
 from tests.training.toy import TINY, Dot, assert_same_bits, weights
 

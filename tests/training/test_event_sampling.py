@@ -10,7 +10,7 @@ import torch
 
 import leporid
 from leporid.data import Interactions
-from leporid.training import DISLIKED_SHARE, Sampler, Sampling, TrainingData
+from leporid.models import DISLIKED_SHARE, Sampler, Sampling, TrainingData
 from tests.data.event_log import WEIGHTS, frame, rows
 
 CPU = torch.device("cpu")

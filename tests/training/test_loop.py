@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from leporid.data import Split
+from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -27,11 +28,11 @@ from leporid.errors import (
     TrainingInterruptedError,
     UnknownNameError,
 )
-from leporid.initializers import Embedding, InitialEmbeddings
-from leporid.models.dlr2.model import DLR2
+from leporid.models import Batch, TrainingConfig, learning_rate
+from leporid.models.neural import trainer as loop
+from leporid.models.neural.dlr2.model import DLR2
+from leporid.models.neural.settings import averaging
 from leporid.progress import ProgressLike
-from leporid.training import Batch, TrainingConfig, learning_rate, loop
-from leporid.training.config import averaging
 from tests.training.toy import KILLED, TINY, Dot, assert_same_bits, weights
 
 DLR2_RUN: dict[str, Any] = {

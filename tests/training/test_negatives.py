@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leporid.data import IdMap, Interactions
-from leporid.training import NegativeSampler, TrainingData
+from leporid.models import NegativeSampler, TrainingData
 
 CPU = torch.device("cpu")
 

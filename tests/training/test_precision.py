@@ -6,7 +6,7 @@ import contextlib
 
 import torch
 
-from leporid.training import mixed_precision
+from leporid.models import mixed_precision
 
 
 def test_a_cpu_computes_in_float32() -> None:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from leporid.data import Sequences, Split
+from leporid.models import Batch, Sampling, Trainable, TrainingConfig, train_loop
 from leporid.progress import NullProgress
-from leporid.training import Batch, Sampling, Trainable, TrainingConfig, train_loop
 
 
 class Popularity:

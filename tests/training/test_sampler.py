@@ -11,7 +11,7 @@ import torch
 
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.errors import DataError
-from leporid.training import Batch, Sampler, Sampling, TrainingData, recent_items
+from leporid.models import Batch, Sampler, Sampling, TrainingData, recent_items
 
 CPU = torch.device("cpu")
 

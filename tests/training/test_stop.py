@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import leporid
-from leporid.models import get
-from leporid.training import StopWhen
+from leporid.models import StopWhen, get
 
 _SETTINGS = {"dim": 8, "steps": 30, "batch_size": 64, "eval_every": 0}
 

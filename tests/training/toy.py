@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from leporid.data import IdMap, Interactions, Split
-from leporid.models import BuildContext, NeuralRecommender
-from leporid.models.dlr2.model import DLR2
-from leporid.training import Batch, Sampling, TrainingConfig
+from leporid.models import Batch, BuildContext, NeuralRecommender, Sampling, TrainingConfig
+from leporid.models.neural.dlr2.model import DLR2
 
 TINY: dict[str, Any] = {"dim": 4, "batch_size": 12, "length": 3, "eval_every": 0}
 

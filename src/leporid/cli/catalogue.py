@@ -26,7 +26,7 @@ def initializers(
     json_output: Json = False,
 ) -> None:
     """List the initialisers: what they are, and whether models z-score their vectors."""
-    from leporid.initializers import available, describe
+    from leporid.embeddings import available, describe
 
     _print(available() if name is None else [name], describe, json_output)
 

@@ -49,7 +49,7 @@ class FilterOptions:
         chosen: dict[str, Any] = {"only": only, "exclude": exclude}
         chosen["include_seen"] = self.include_seen
         if self.rules is not None:
-            from leporid.evaluation import Rules
+            from leporid.ranking import Rules
 
             chosen["rules"] = Rules.read(self.rules).bind(model.catalogue(items))
         return chosen

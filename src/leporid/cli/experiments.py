@@ -54,7 +54,7 @@ def tune(
     once: finished trials are never repeated. Test data are not looked at.
     """
     from leporid import models
-    from leporid.experiments import tune as run_study
+    from leporid.runs import tune as run_study
 
     searched, options = [*models.get(model).search_space], {**vars(study), **parse_settings(set)}
     options["recipe"] = study.recipe or models.DEFAULT_RECIPE
@@ -89,7 +89,7 @@ def run(
 
     Several processes may run the same command: each cell is run by one of them.
     """
-    from leporid.experiments import read_experiment, run_grid
+    from leporid.runs import read_experiment, run_grid
 
     experiments = read_experiment(spec, data)
     how: dict[str, Any] = {"retry_failed": retry_failed, "progress": not json_output}
@@ -127,7 +127,7 @@ def compare(
 
     With --live: hits per list of two runs that were served side by side, by Welch's t-test.
     """
-    from leporid.experiments import compare_runs, paired_tests, read_run, write_comparison
+    from leporid.runs import compare_runs, paired_tests, read_run, write_comparison
 
     if live is not None:
         if runs:
@@ -266,7 +266,8 @@ def _costs_of_rules(
     path: Path, items: Path | None, model: Any, split: Any, plain: Any, how: dict[str, Any]
 ) -> list[Any]:
     """Lists with each kind of rule alone, and with all, against those without."""
-    from leporid.evaluation import Recommendations, Rules, compare_all, evaluate
+    from leporid.evaluation import Recommendations, compare_all, evaluate
+    from leporid.ranking import Rules
 
     if isinstance(model, Recommendations):
         raise ConfigError("lists are evaluated as given: --rules needs the folder of a model")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leporid import initializers, models
+from leporid import embeddings, models
 from leporid.cli.options import (
     Dataset,
     Device,
@@ -28,8 +28,8 @@ from leporid.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data import Interactions
-    from leporid.experiments import BaselineCheck, RunRecord
-    from leporid.initializers import InitialEmbeddings
+    from leporid.embeddings import InitialEmbeddings
+    from leporid.runs import BaselineCheck, RunRecord
 
 
 _WHOLE_LOG = ("order", "weight", "duplicates", "event", "event_weights", "goal")
@@ -57,7 +57,7 @@ class _Method:
         settings |= {name: value for name, value in named.items() if value is not None}
         if self.landmarks is not None:
             settings |= parse_settings([f"landmarks={self.landmarks}"])
-        return initializers.get(self.method)(**settings)
+        return embeddings.get(self.method)(**settings)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _read(
 
 def _fit(initializer: Any, train: Any, resources: _Resources, progress: bool) -> InitialEmbeddings:
     """The vectors, from the cache or from a cluster where those are asked."""
-    from leporid.initializers import cached_fit
+    from leporid.embeddings import cached_fit
 
     with ExitStack() as stack:
         if resources.scheduler is not None:
@@ -164,7 +164,7 @@ def _out_of_core(
     progress: bool,
 ) -> InitialEmbeddings:
     """Within a memory limit, with the files it needs meanwhile beside the output."""
-    from leporid.initializers import embed_stored
+    from leporid.embeddings import embed_stored
 
     options, default = asdict(log), asdict(SplitOptions())
     refused = {key: options.pop(key) for key in _WHOLE_LOG}
@@ -212,7 +212,7 @@ class _Training:
             settings["steps"] = steps
         init_settings = parse_settings(values.pop("init_set"), "--init-set")
         if init != "none":
-            config = initializers.get(init).config_class
+            config = embeddings.get(init).config_class
             if self.items and hasattr(config, "items"):
                 init_settings = {"items": self.items, **init_settings}
             config.from_dict(init_settings)
@@ -240,7 +240,7 @@ def train(
     with --resume goes on from it.
     """
     arguments = training.arguments()
-    from leporid.experiments import train_to_folder
+    from leporid.runs import train_to_folder
 
     run, check = train_to_folder(
         output,

@@ -65,7 +65,7 @@ def _graph_error() -> float:
 
 
 def _eigen_error() -> float:
-    from leporid.spectral import Leporid
+    from leporid.embeddings import Leporid
 
     rows = _rows()
     fitted = Leporid(dim=4, k=rows.shape[0] - 1, alpha=0.5).fit(rows)
@@ -77,7 +77,7 @@ def _eigen_error() -> float:
 
 
 def _ranking_error() -> float:
-    from leporid.evaluation import masked_top_k
+    from leporid.ranking import masked_top_k
 
     scores = np.random.default_rng(2).random((7, 50), dtype=np.float32)
     items = masked_top_k(scores, 5).items

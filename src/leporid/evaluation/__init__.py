@@ -1,14 +1,12 @@
-"""Evaluating anything that ranks: ranked lists, metrics per user, strata, comparisons.
+"""Evaluating anything that ranks: metrics per user, groups of users, comparisons.
 
 A model, a function, an array of scores or lists from a file go in; no model is imported here.
 
-comparison       `Comparison`: is one result better than another? t intervals, seeds, Holm
-evaluator        `evaluate`: one full ranking of every candidate; `Recommendations` from elsewhere
-metric_table     `MetricTable`: one row per user, from which means, strata and exports derive
-metrics          The metrics, one pure function each; groups of users and items (strata)
-probe            `probe`: how well vectors alone predict held-out items
-ranking          `TopK`: the best n items per row of scores, masked; users to score at once
-rules            `Rules` for lists: filters, caps, diversity, boosts, slots; `BoundRules` ranks
+comparison    `Comparison`: is one result better than another? t intervals, seeds, Holm
+evaluator     `evaluate`: one full ranking of every candidate; `Recommendations` from elsewhere
+metric_table  `MetricTable`: one row per user, from which means, strata and exports derive
+metrics       The metrics, one pure function each; groups of users and items (strata)
+probe         `probe`: how well vectors alone predict held-out items
 """
 
 import lazy_loader

@@ -16,11 +16,3 @@ from .metrics import parse_metric as parse_metric
 from .metrics import user_stratum as user_stratum
 from .probe import Probe as Probe
 from .probe import probe as probe
-from .ranking import NanScoreError as NanScoreError
-from .ranking import TopK as TopK
-from .ranking import chunk_rows as chunk_rows
-from .ranking import masked_top_k as masked_top_k
-from .ranking import masked_top_k_torch as masked_top_k_torch
-from .rules import BoundRules as BoundRules
-from .rules import Catalogue as Catalogue
-from .rules import Rules as Rules

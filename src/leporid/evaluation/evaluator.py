@@ -21,16 +21,16 @@ from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError, article, warn
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES, popularity_class
-from leporid.evaluation.ranking import (
+from leporid.kernel import kernel
+from leporid.progress import ProgressLike, make_progress
+from leporid.ranking import (
+    BoundRules,
     NanScoreError,
     TopK,
     chunk_rows,
     masked_top_k,
     masked_top_k_torch,
 )
-from leporid.evaluation.rules import BoundRules
-from leporid.kernel import kernel
-from leporid.progress import ProgressLike, make_progress
 
 Users = NDArray[np.int32]
 

@@ -18,7 +18,7 @@ from leporid.data import Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
-from leporid.evaluation.ranking import chunk_rows
+from leporid.ranking import chunk_rows
 
 QUARTILES = tuple(f"activity-q{i}" for i in range(1, 5))
 Scores = NDArray[np.float32]

@@ -2,7 +2,7 @@
 
 Rows are sets of columns. `knn_graph` joins every row to its K most similar rows, on the CPU or a
 GPU; `stored_knn_graph` keeps the edges on disk, `leporid.distributed` on a cluster. All of them
-are `Graph`s, which the eigensolver of `leporid.spectral` takes.
+are `Graph`s, which the eigensolver of `leporid.embeddings` takes.
 
 fused         The K best by one Triton kernel, without storing similarities
 gpu           The graph with torch: dense 0/1 products, top-K and symmetrisation on one device

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 import leporid.artifacts as artifacts
 from leporid.data import VECTOR_READERS, IdMap, Split, write_log
+from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.initializers import Embedding, InitialEmbeddings
 from leporid.models import find_model, read_trained
 
 SAFETENSORS = "embeddings.safetensors"

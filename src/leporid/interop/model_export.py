@@ -7,10 +7,10 @@ import numpy as np
 
 from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
-from leporid.evaluation import chunk_rows
 from leporid.interop.targets import TARGETS
 from leporid.interop.vectors import MOVED, Changes, ModelVectors, Positions, refreshed
 from leporid.models import Recommender
+from leporid.ranking import chunk_rows
 
 _ROUNDING = 1e-5
 """Scores that differ by this share of the largest are equal: rounding of another sum order."""

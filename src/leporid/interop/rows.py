@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.data import IdMap
+from leporid.embeddings import InitialEmbeddings
 from leporid.errors import ConfigError, DataError, UnknownIdError
-from leporid.initializers import InitialEmbeddings
 
 # implicit keeps its biases in extra columns: 1 on one side, the bias (initially 0) on the other.
 _EXTRA_COLUMNS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {

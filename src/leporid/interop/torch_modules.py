@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments, described
 from leporid.data import IdMap
+from leporid.embeddings import Embedding, InitialEmbeddings, standardize, standardizes
 from leporid.errors import ConfigError, DataError, UnknownNameError, article, import_extra
-from leporid.initializers import Embedding, InitialEmbeddings, standardize, standardizes
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
 

@@ -13,8 +13,8 @@ from scipy.linalg import orthogonal_procrustes
 
 from leporid.data import VECTOR_READERS, IdMap, Sequences
 from leporid.errors import ConfigError, DataError
-from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.models import Recommender, find_model
+from leporid.ranking import chunk_rows, masked_top_k
 
 MOVED = 0.1
 """Share of the side's median length by which a vector may move unwritten: `stable_vectors`."""

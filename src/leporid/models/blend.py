@@ -12,22 +12,13 @@ from numpy.typing import NDArray
 from leporid.config import Config, checked, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError
-from leporid.evaluation import (
-    Comparison,
-    TopK,
-    combine,
-    compare,
-    evaluate,
-    ingredients,
-    masked_top_k,
-    parse_metric,
-)
-from leporid.models.shared import catalogue
-from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
-from leporid.models.shared.recommender import Recommender
-from leporid.models.shared.saved import Fitting, arrays_under, everything
-from leporid.models.shared.train import train
+from leporid.evaluation import Comparison, combine, compare, evaluate, ingredients, parse_metric
+from leporid.models import registry as catalogue
+from leporid.models.base import Recommender
+from leporid.models.persistence import Fitting, arrays_under, everything
+from leporid.models.train import train
 from leporid.progress import ProgressLike
+from leporid.ranking import HistoryUnsupportedError, Indices, Scores, TopK, masked_top_k
 
 _MAX_PICKS, _MAX_USERS = 5, 5_000
 _PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "weight": float}

@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 from leporid import models
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.data import Split, is_split
+from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate, ingredients
-from leporid.initializers import InitialEmbeddings, initial_embeddings
-from leporid.models import Recommender
+from leporid.models import Recommender, StopWhen
 from leporid.selection.budget import Guard, OutOfTimeError, Timer, format_duration
 from leporid.selection.candidates import CONTENT_INITS, Candidate, Problem, Result
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from leporid.selection.subprocess_runner import run_in_subprocess
-from leporid.training import StopWhen
 
 KEPT_LIST_LENGTH = 50
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from leporid.experiments import Event, Journal
 from leporid.progress import say
+from leporid.runs import Event, Journal
 from leporid.selection.budget import Timer, format_duration
 from leporid.selection.candidates import Candidate
 

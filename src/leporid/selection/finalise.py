@@ -21,8 +21,8 @@ from leporid.artifacts import atomic_folder, write_json
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import MetricTable, evaluate
-from leporid.experiments import CUTOFFS, FittedRun, Meter, record_run, write_final, write_run
-from leporid.models import Blend, Recommender, continued, everything
+from leporid.models import Blend, Recommender, StopWhen, continued, everything
+from leporid.runs import CUTOFFS, FittedRun, Meter, record_run, write_final, write_run
 from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import Candidate, Result, by_value, with_validation
 from leporid.selection.evaluator import TrialEvaluator
@@ -31,7 +31,6 @@ from leporid.selection.report import write_page
 from leporid.selection.runtime_estimates import CONTINUED_SHARE_OF_STEPS, SAFETY_FACTOR
 from leporid.selection.search import Decision, Search, decide
 from leporid.selection.summary import SUMMARY, as_json, summarise
-from leporid.training import StopWhen
 
 MIN_FINAL_FIT_SHARE = 0.05
 TRAINING_SHARE_BEFORE_TEST, TRAINING_SHARE_AFTER_TEST = 0.4, 0.6

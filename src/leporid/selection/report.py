@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leporid.experiments import examples_html
 from leporid.html import Series, bars_html, chart_html, folded_html, rows_html, write_report
 from leporid.models import Recommender
+from leporid.runs import examples_html
 from leporid.selection.candidates import Problem
 from leporid.selection.priors import FAMILIES, family_of
 from leporid.selection.summary import best_rows

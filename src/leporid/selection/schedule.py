@@ -19,12 +19,12 @@ import numpy as np
 from leporid import models
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.evaluation import probe
+from leporid.models import StopWhen
 from leporid.selection.budget import Guard, OutOfTimeError, format_duration
 from leporid.selection.candidates import Candidate, classical_candidates, neural_models, variant
 from leporid.selection.priors import NETWORKS, expected_shares
 from leporid.selection.runtime_estimates import CONTINUED_SHARE_OF_STEPS
 from leporid.selection.search import Search
-from leporid.training import StopWhen
 
 REASONS_TO_LEAVE_OUT = (DataError, ConfigError, GraphError, OutOfTimeError)
 SLOW_FIT_SHARE = 0.03
@@ -290,6 +290,6 @@ def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str
 
 
 def _has_gpu(device: str) -> bool:
-    from leporid.training import resolve_device  # loads torch
+    from leporid.models import resolve_device  # loads torch
 
     return bool(resolve_device(device).type != "cpu")

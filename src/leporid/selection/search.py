@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from leporid.errors import DataError, LeporidError, TrainingInterruptedError
 from leporid.evaluation import Comparison
-from leporid.experiments import Event, Journal
 from leporid.models import pick_blend
+from leporid.runs import Event, Journal
 from leporid.selection.budget import Guard, OutOfTimeError, Timer, format_duration
 from leporid.selection.candidates import Candidate, Result, by_value
 from leporid.selection.evaluator import TrialEvaluator

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from leporid.evaluation import Comparison, MetricTable, compare
-from leporid.experiments import groups_of_users, hits_in_words
 from leporid.machine import format_bytes
+from leporid.runs import groups_of_users, hits_in_words
 from leporid.selection.candidates import CONTENT_INITS, by_value
 from leporid.selection.priors import NETWORKS, expected_shares, family_of
 from leporid.selection.search import Decision, Search

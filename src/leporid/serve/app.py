@@ -20,7 +20,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from leporid._version import __version__
 from leporid.errors import ConfigError, LeporidError, UnknownIdError
-from leporid.models import HistoryUnsupportedError
+from leporid.ranking import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.ab_test import ABTest
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access

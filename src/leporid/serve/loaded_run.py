@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from leporid.artifacts import read_object
 from leporid.data import Interactions, ItemInfo, Sequences, titles_of
 from leporid.errors import DataError, UnknownIdError
-from leporid.evaluation import Catalogue
 from leporid.machine import choose_torch_threads
-from leporid.models import ItemNeighbours, Recommender, find_model, fit_sentence, model_folder
+from leporid.models import Recommender, find_model, fit_sentence, model_folder
 from leporid.progress import say
+from leporid.ranking import Catalogue, ItemNeighbours
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _TIMED = 8

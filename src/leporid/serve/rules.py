@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from leporid.errors import LeporidError, shortened
-from leporid.evaluation import BoundRules, Rules
+from leporid.ranking import BoundRules, Rules
 from leporid.serve.loaded_run import LoadedRun
 from leporid.serve.schemas import RequestError
 

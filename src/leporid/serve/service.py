@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from leporid.data import Sequences
 from leporid.errors import DataError, LeporidError, UnknownIdError
-from leporid.evaluation import BoundRules, masked_top_k
 from leporid.machine import torch_threads
-from leporid.models import HistoryUnsupportedError
+from leporid.ranking import BoundRules, HistoryUnsupportedError, masked_top_k
 from leporid.serve import schemas as s
 from leporid.serve.ab_test import ABTest
 from leporid.serve.batching import Batcher, Budget

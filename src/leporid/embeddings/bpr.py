@@ -1,0 +1,138 @@
+"""`bpr`: matrix factorisation trained to rank a user's items above the others.
+
+Stochastic gradient descent on -ln sigmoid(u . (i - j)) + reg/2 (|u|^2 + |i|^2 + |j|^2) over
+random triples (user, item of the user, other item).
+
+Parallel and deterministic: an epoch deals users and items into B random blocks each and runs B
+rounds of B tasks; no two tasks of a round share a user block or an item block. A negative comes
+from the positive's own item block; the blocks are dealt anew every epoch.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.config import setting
+from leporid.data import Interactions
+from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.embeddings.node2vec import in_row
+from leporid.errors import ConfigError
+from leporid.kernel import below, kernel, next_state, stream, to_bits
+from leporid.progress import ProgressLike
+
+_BLOCKS = 16
+"""B: the most threads one epoch can use. Fixed, so that results do not depend on the machine."""
+_TRIES = 32
+"""Draws of a negative before the triple is given up (a user may have a whole block)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BPRConfig(InitializerConfig):
+    regularization: float = setting(0.1, at_least=0)
+    """Weight of the squared norms of the three rows of a triple (paper: 0.1)."""
+    step: float = setting(0.25, above=0)
+    """Learning rate: the factor on the gradient of one triple (paper: 0.25)."""
+    epochs: int = setting(30, at_least=1)
+    """Passes; each draws as many triples as there are interactions."""
+
+    def validate(self) -> None:
+        if not self.step * self.regularization < 1:
+            raise ConfigError(f"step * regularization must be below 1, not with step={self.step}")
+
+
+class BPR(Initializer):
+    """Bayesian personalised ranking; vectors are drawn from N(0, 0.1^2 / D) first."""
+
+    name = "bpr"
+    config_class = BPRConfig
+    config: BPRConfig
+
+    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        config = self.config
+        rng = np.random.default_rng(config.seed)
+        spread = np.float32(0.1 / np.sqrt(config.dim))
+        users, items = (
+            rng.standard_normal((n, config.dim), dtype=np.float32) * spread
+            for n in (train.n_users, train.n_items)
+        )
+        matrix, blocks = train.csr(), min(_BLOCKS, train.n_users, max(train.n_items // 2, 1))
+        indptr = matrix.indptr.astype(np.int64)
+        progress.start("bpr epochs", config.epochs)
+        for epoch in range(config.epochs):
+            user_block = _deal(rng, train.n_users, blocks)
+            item_block = _deal(rng, train.n_items, blocks)
+            members, member_ptr = _group(item_block, blocks)
+            cells = user_block[train.user].astype(np.int32) * blocks + item_block[train.item]
+            pairs, pair_ptr = _group(cells, blocks * blocks)
+            for turn in range(blocks):
+                train_round(
+                    users, items, train.user, train.item, pairs, pair_ptr, members, member_ptr,
+                    indptr, matrix.indices, turn, blocks, np.uint64(config.seed),
+                    np.uint64(epoch * blocks + turn), np.float32(config.step),
+                    np.float32(config.regularization),
+                )  # fmt: skip
+            progress.advance()
+        return self._embeddings(train, users, items)
+
+
+def _deal(rng: np.random.Generator, n: int, blocks: int) -> NDArray[np.int32]:
+    """int32[n]: a random block for every row, sizes equal up to one."""
+    out = np.empty(n, dtype=np.int32)
+    out[rng.permutation(n)] = np.arange(n) % blocks
+    return out
+
+
+def _group(cells: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Positions sorted by cell, and int64[n_cells + 1] where each cell begins."""
+    order = np.argsort(cells.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
+    starts = np.zeros(n_cells + 1, np.int64)
+    np.cumsum(np.bincount(cells, minlength=n_cells), out=starts[1:])
+    return order.astype(np.int32), starts
+
+
+@kernel(fastmath=True)
+def bpr_update(u: Any, i: Any, j: Any, step: Any, regularization: Any) -> None:
+    """One gradient step on the float32[d] rows of a triple, in place."""
+    margin = np.float32(0.0)
+    for d in range(len(u)):
+        margin += u[d] * (i[d] - j[d])
+    pull = np.float32(1.0) / (np.float32(1.0) + np.exp(margin))
+    for d in range(len(u)):
+        a, b, c = u[d], i[d], j[d]
+        u[d] = a + step * (pull * (b - c) - regularization * a)
+        i[d] = b + step * (pull * a - regularization * b)
+        j[d] = c + step * (-pull * a - regularization * c)
+
+
+@kernel
+def partner(block: Any, turn: Any, blocks: Any) -> Any:
+    """The item block of user block `block` in a round: another one for every task."""
+    return (block + turn) % blocks
+
+
+@kernel(parallel=True, fastmath=True)
+def train_round(
+    users: Any, items: Any, pair_user: Any, pair_item: Any, pairs: Any, pair_ptr: Any,
+    members: Any, member_ptr: Any, indptr: Any, indices: Any,
+    turn: Any, blocks: Any, seed: Any, name: Any, step: Any, regularization: Any,
+) -> None:  # fmt: skip
+    """One round: task b works on user block b and the item block that is its partner."""
+    for block in numba.prange(blocks):
+        item_block = partner(block, turn, blocks)
+        cell = block * blocks + item_block
+        start, count = pair_ptr[cell], pair_ptr[cell + 1] - pair_ptr[cell]
+        first, size = member_ptr[item_block], member_ptr[item_block + 1] - member_ptr[item_block]
+        state = stream(seed, name, np.uint64(block))
+        for _ in range(count):
+            state = next_state(state)
+            pair = pairs[start + below(to_bits(state), count)]
+            u, i = pair_user[pair], pair_item[pair]
+            for _try in range(_TRIES):
+                state = next_state(state)
+                j = members[first + below(to_bits(state), size)]
+                if not in_row(indptr, indices, u, j):
+                    bpr_update(users[u], items[i], items[j], step, regularization)
+                    break

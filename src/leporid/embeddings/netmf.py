@@ -1,0 +1,180 @@
+"""`netmf`: DeepWalk as matrix factorisation, on the user and the item kNN graphs.
+
+With P = D^-1 W, window T and b negative samples, DeepWalk implicitly factorises
+log max(1, M), M = vol / (b T) (P + P^2 + ... + P^T) D^-1. For a large window M is taken from
+the top eigenpairs (mu, q) of D^-1/2 W D^-1/2:
+M = vol / b  D^-1/2 Q f(mu) Q^T D^-1/2, f(mu) = (mu + mu^2 + ... + mu^T) / T.
+The embedding is U S^1/2 of the truncated SVD of log max(1, M).
+
+Up to `DENSE_LIMIT` nodes that matrix is formed; above, a block Krylov solver makes blocks of it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.config import setting
+from leporid.data import Interactions
+from leporid.embeddings.base import (
+    Embedding,
+    InitialEmbeddings,
+    Initializer,
+    InitializerConfig,
+    padded,
+)
+from leporid.embeddings.eigenpairs import column_signs, laplacian_eigenpairs
+from leporid.graph import KnnGraph, knn_graph
+from leporid.machine import on_each_share, resolve_threads
+from leporid.progress import ProgressLike
+
+DENSE_LIMIT = 4096
+"""Nodes up to which a dense n x n float64 matrix (134 MB) is formed."""
+_BLOCK = 2048
+"""Rows and columns of one block: 16 MB of float32."""
+_OVERSAMPLE = 16
+_STEPS = 10
+_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetMFConfig(InitializerConfig):
+    k: int = setting(1000, at_least=1)
+    """Neighbours of a node in the kNN graph."""
+    window: int = setting(10, at_least=1)
+    """T: the length of the walks' context (paper: 10)."""
+    negatives: float = setting(1.0, above=0)
+    """b: negative samples per positive one."""
+    rank: int = setting(256, at_least=1)
+    """Eigenpairs of the graph that approximate M."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the kNN graph and its eigenpairs are computed."""
+
+
+class NetMF(Initializer):
+    """The large-window variant; a node without edges gets the zero vector."""
+
+    name = "netmf"
+    config_class = NetMFConfig
+    config: NetMFConfig
+
+    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        config, matrix, provenance = self.config, train.csr(), self.provenance(train.digest)
+        shape = (config.window, config.negatives, config.rank)
+        where: dict[str, Any] = {"device": config.device, "progress": progress}
+
+        def embed(X: Any) -> Embedding:
+            graph = knn_graph(X, k=config.k, **where)
+            operator = LogOperator(*deepwalk_factors(graph, *shape, seed=config.seed, **where))
+            dim, dense = min(config.dim, graph.n), graph.n <= DENSE_LIMIT
+            values, vectors, residual = top_singular(
+                operator, dim, dense=dense, seed=config.seed, progress=progress
+            )
+            # These rows of the matrix are zero; the solver leaves rounding errors.
+            vectors[np.diff(graph.indptr) == 0] = 0.0
+            report = {**provenance, "residual": residual}
+            return Embedding(padded(vectors * np.sqrt(values), config.dim), None, report)
+
+        return InitialEmbeddings(embed(matrix), embed(matrix.T.tocsr()))
+
+
+def deepwalk_filter(mu: NDArray[np.float64], window: int) -> NDArray[np.float64]:
+    """f(mu) = (mu + mu^2 + ... + mu^T) / T of eigenvalues in [-1, 1]."""
+    powers = np.cumprod(np.tile(np.clip(mu, -1.0, 1.0), (window, 1)), axis=0)
+    return np.asarray(np.cumsum(powers, axis=0)[-1] / window)
+
+
+def deepwalk_factors(
+    graph: KnnGraph, window: int, negatives: float, rank: int, **solver: Any
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """L float32[n, h] and signs float32[h] with M = (L * signs) L^T.
+
+    With h = n this is exactly M. `solver` are `seed`, `device` and `progress` of
+    `laplacian_eigenpairs`.
+    """
+    degrees = graph.degrees()
+    rank = max(1, min(rank, int(np.count_nonzero(degrees))))
+    pairs = laplacian_eigenpairs(graph, rank, alpha=0.0, **solver)
+    filtered = deepwalk_filter(pairs.values, window)
+    inverse = np.divide(1.0, np.sqrt(degrees), out=np.zeros(graph.n), where=degrees > 0)
+    weights = np.sqrt(np.abs(filtered) * (degrees.sum() / negatives))
+    left = pairs.vectors.astype(np.float64) * inverse[:, None] * weights
+    return left.astype(np.float32), np.sign(filtered).astype(np.float32)
+
+
+class LogOperator:
+    """Y = log max(1, (L * signs) L^T), symmetric, float32, applied to blocks of vectors."""
+
+    def __init__(self, left: NDArray[np.float32], signs: NDArray[np.float32]) -> None:
+        self._left = left
+        self._right = np.ascontiguousarray((left * signs).T)
+        self.n = left.shape[0]
+
+    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32[n, m]: Y times float32[n, m]. Blocks below the diagonal are not computed."""
+        out = np.zeros_like(vectors)
+        for a in range(0, self.n, _BLOCK):
+            rows = slice(a, a + _BLOCK)
+            for b in range(a, self.n, _BLOCK):
+                columns = slice(b, b + _BLOCK)
+                block = self._left[rows] @ self._right[:, columns]
+                _log_in_place(block)
+                out[rows] += block @ vectors[columns]
+                if b > a:
+                    out[columns] += block.T @ vectors[rows]
+        return out
+
+    def dense(self) -> NDArray[np.float64]:
+        """float64[n, n]: Y itself."""
+        product = self._left.astype(np.float64) @ self._right.astype(np.float64)
+        return np.asarray(np.log(np.maximum(product, 1.0)))
+
+
+def _log_in_place(block: NDArray[np.float32]) -> None:
+    """log max(1, x) of every entry, on threads: numpy releases the GIL."""
+
+    def work(_: int, begin: int, end: int) -> None:
+        part = block[begin:end]
+        np.log(np.maximum(part, np.float32(1.0), out=part), out=part)
+
+    on_each_share(work, 0, len(block), resolve_threads(None))
+
+
+def top_singular(
+    operator: LogOperator, dim: int, *, dense: bool, seed: int = 0, progress: ProgressLike
+) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
+    """Singular values float64[d], descending, and vectors float32[n, d] of Y, and a residual.
+
+    The residual is the largest ||Y u - lambda u|| over the largest singular value. `dense` takes
+    LAPACK (residual 0). Otherwise a block Krylov space grows, fully reorthogonalised, until the
+    residual is at most 1e-4, for at most 10 steps.
+    """
+    n, width = operator.n, dim + _OVERSAMPLE
+    if dense or 3 * width >= n:
+        values, vectors = np.linalg.eigh(operator.dense())
+        order = np.argsort(-np.abs(values), kind="stable")[:dim]
+        vectors = vectors[:, order].astype(np.float32)
+        return np.abs(values[order]), vectors * column_signs(vectors), 0.0
+    block = np.random.default_rng(seed).standard_normal((n, width), dtype=np.float32)
+    block, _ = np.linalg.qr(block)
+    basis, images = np.empty((2, n, 0), dtype=np.float32)
+    limit = min(_STEPS, n // width)
+    progress.start("singular vectors", limit)
+    for step in range(limit):
+        image = operator.apply(block)
+        basis, images = np.hstack([basis, block]), np.hstack([images, image])
+        small = (basis.T @ images).astype(np.float64)
+        values, mixing = np.linalg.eigh((small + small.T) / 2)
+        order = np.argsort(-np.abs(values), kind="stable")[:dim]
+        values, chosen = values[order], mixing[:, order].astype(np.float32)
+        vectors = basis @ chosen
+        errors = np.linalg.norm(images @ chosen - vectors * values.astype(np.float32), axis=0)
+        residual = float(errors.max() / max(abs(values[0]), 1e-30))
+        progress.advance(1, residual=residual)
+        if residual <= _TOLERANCE or step + 1 == limit:
+            break
+        for _ in range(2):
+            image = image - basis @ (basis.T @ image)
+        block, _ = np.linalg.qr(image)
+    return np.abs(values), vectors * column_signs(vectors), residual

@@ -1,0 +1,303 @@
+"""`node2vec`: random walks on the bipartite user-item graph, then skip-gram, in compiled code.
+
+From `current`, having come from `previous`, a walk goes to a neighbour x with probability
+proportional to 1/p if x is `previous`, 1 if x is a neighbour of `previous`, and 1/q otherwise.
+Rejection sampling: a uniform neighbour is accepted with its weight over the largest weight.
+
+At every position of a walk the nodes within the window (shrunk at random, as in word2vec) are
+inputs; the node itself and a few negatives, shared by the whole window, are targets.
+
+R replicas of the two tables each train on their own walks for a round; then every row becomes the
+mean of its replicas weighted by how often each one used it. R is a setting, so the bits do not
+depend on the number of threads.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.config import setting
+from leporid.data import Interactions
+from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.kernel import below, kernel, next_state, stream, to_bits, uniform
+from leporid.progress import ProgressLike
+
+_NODES_PER_REPLICA = 4096
+"""Averaging replicas slows learning: small graphs get fewer of them."""
+_REACH, _CELLS = 8.0, 4096
+"""The logistic function is read from a table of this many cells over [-8, 8]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node2VecConfig(InitializerConfig):
+    walks: int = setting(10, at_least=1)
+    """Walks from every node (paper: 10)."""
+    length: int = setting(80, at_least=2)
+    """Nodes of a walk (paper: 80)."""
+    p: float = setting(1.0, above=0)
+    """Return parameter: large values avoid going straight back."""
+    q: float = setting(1.0, above=0)
+    """In-out parameter: large values stay near. Two neighbours of a node are never linked in a
+    bipartite graph, so here only the ratio of p and q counts."""
+    window: int = setting(10, at_least=1)
+    """Positions on either side that count as context, shrunk at random."""
+    negatives: int = setting(5, at_least=1)
+    """Negative samples per position, from the visits to the power 3/4."""
+    epochs: int = setting(1, at_least=1)
+    """Passes over the walks."""
+    step: float = setting(0.025, above=0)
+    """Initial learning rate; it falls linearly to a thousandth of it."""
+    replicas: int = setting(4, at_least=1)
+    """Copies trained side by side, at most one per 4096 nodes, and the most threads used. Another
+    number of copies gives other vectors."""
+
+
+class Node2Vec(Initializer):
+    """Walks are generated where they are used and never stored."""
+
+    name = "node2vec"
+    config_class = Node2VecConfig
+    config: Node2VecConfig
+
+    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        config, rng = self.config, np.random.default_rng(self.config.seed)
+        indptr, indices = bipartite_adjacency(train.csr())
+        n = len(indptr) - 1
+        linked = np.flatnonzero(np.diff(indptr)).astype(np.int32)
+        starts = np.concatenate([rng.permutation(linked) for _ in range(config.walks)])
+        walking, seed = (config.length, config.p, config.q), np.uint64(config.seed)
+        progress.start("counting visits", 1)
+        visits = count_visits(indptr, indices, starts, *walking, seed, numba.get_num_threads())
+        chance, other = alias_table(visits.astype(np.float64) ** 0.75)
+
+        replicas = max(1, min(config.replicas, n // _NODES_PER_REPLICA))
+        init = (rng.random((n, config.dim), dtype=np.float32) - np.float32(0.5)) / config.dim
+        inputs = np.repeat(init[None].astype(np.float32), replicas, axis=0)
+        outputs = np.zeros_like(inputs)
+        used_in, used_out = (np.zeros((replicas, n), np.int32) for _ in range(2))
+        # Short rounds keep the replicas together; a merge costs a pass over the tables.
+        walks = int(np.clip(len(starts) // (replicas * 64), 1, 1024))
+        firsts = range(0, len(starts), replicas * walks)
+        sigmoid, rounds = sigmoid_table(), config.epochs * len(firsts)
+        progress.start("skip-gram", rounds)
+        for number in range(rounds):
+            epoch, turn = divmod(number, len(firsts))
+            step = np.float32(config.step * max(1 - number / rounds, 1e-3))
+            train_round(
+                inputs, outputs, used_in, used_out, indptr, indices, starts,
+                firsts[turn], walks, *walking, config.window, config.negatives,
+                chance, other, seed, epoch, step, sigmoid,
+            )  # fmt: skip
+            if replicas > 1:
+                merge_replicas(inputs, used_in)
+                merge_replicas(outputs, used_out)
+            progress.advance()
+        return self._embeddings(train, *np.split(inputs[0], [train.n_users]))
+
+
+def bipartite_adjacency(matrix: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """indptr int64[n + 1] and indices int32: users 0..m-1, then items; neighbours ascending."""
+    transposed = matrix.T.tocsr()
+    transposed.sort_indices()
+    ends = matrix.nnz + transposed.indptr[1:].astype(np.int64)
+    indptr = np.concatenate([matrix.indptr.astype(np.int64), ends])
+    indices = np.concatenate([matrix.indices + matrix.shape[0], transposed.indices])
+    return indptr, indices.astype(np.int32)
+
+
+@kernel
+def in_row(indptr: Any, indices: Any, row: Any, value: Any) -> bool:
+    """Whether `value` is among the ascending indices of a row; by bisection."""
+    low, high = indptr[row], indptr[row + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if indices[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < indptr[row + 1] and indices[low] == value)
+
+
+@kernel
+def biased_step(
+    indptr: Any, indices: Any, previous: Any, current: Any, p: Any, q: Any, state: Any
+) -> Any:
+    """The next node and the new state of the random stream; `current` has neighbours."""
+    start = indptr[current]
+    degree = indptr[current + 1] - start
+    back, out = 1.0 / p, 1.0 / q
+    smallest, largest = min(back, 1.0, out), max(back, 1.0, out)
+    while True:
+        state = next_state(state)
+        candidate = indices[start + below(to_bits(state), degree)]
+        if smallest == largest:
+            return candidate, state
+        state = next_state(state)
+        height = uniform(to_bits(state)) * largest
+        if height < smallest:
+            return candidate, state
+        if candidate == previous:
+            weight = back
+        elif in_row(indptr, indices, previous, candidate):
+            weight = 1.0
+        else:
+            weight = out
+        if height < weight:
+            return candidate, state
+
+
+@kernel
+def walk_into(
+    walk: Any, indptr: Any, indices: Any, start: Any, p: Any, q: Any, seed: Any, name: Any
+) -> None:
+    """Fill int32[length] `walk` from `start`; (seed, name) names its random stream."""
+    state = next_state(stream(seed, name, np.uint64(1)))
+    walk[0] = start
+    degree = indptr[start + 1] - indptr[start]
+    walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
+    for step in range(2, len(walk)):
+        following, state = biased_step(indptr, indices, walk[step - 2], walk[step - 1], p, q, state)
+        walk[step] = following
+
+
+@kernel(parallel=True)
+def count_visits(
+    indptr: Any, indices: Any, starts: Any, length: Any, p: Any, q: Any, seed: Any, lanes: Any
+) -> Any:
+    """int64[n]: how often each node occurs in all walks (walk w begins at starts[w])."""
+    visits = np.zeros((lanes, len(indptr) - 1), np.int64)
+    for lane in numba.prange(lanes):
+        walk = np.empty(length, np.int32)
+        for w in range(lane, len(starts), lanes):
+            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            for node in walk:
+                visits[lane, node] += 1
+    return visits.sum(axis=0)
+
+
+def alias_table(weights: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Walker's alias table: cell i is kept with chance[i], else it stands for other[i]."""
+    scaled = weights * (len(weights) / weights.sum())
+    chance, other = np.ones(len(scaled)), np.arange(len(scaled), dtype=np.int32)
+    small, large = (list(np.flatnonzero(side)) for side in (scaled < 1, scaled >= 1))
+    while small and large:
+        poor, rich = small.pop(), large[-1]
+        chance[poor], other[poor] = scaled[poor], rich
+        scaled[rich] -= 1 - scaled[poor]
+        if scaled[rich] < 1:
+            small.append(large.pop())
+    return chance.astype(np.float32), other
+
+
+def sigmoid_table() -> NDArray[np.float32]:
+    """float32[4096]: the logistic function on [-8, 8]."""
+    x = (np.arange(_CELLS) + 0.5) / _CELLS * 2 * _REACH - _REACH
+    return (1 / (1 + np.exp(-x))).astype(np.float32)
+
+
+@kernel(fastmath=True)
+def update_position(
+    inputs: Any, outputs: Any, contexts: Any, n_contexts: Any, targets: Any, n_targets: Any,
+    step: Any, sigmoid: Any, space: Any,
+) -> None:  # fmt: skip
+    """One gradient step for the pairs (contexts x targets); targets[0] is the true one.
+
+    All dot products use the rows as they were before the step. `space` is working space,
+    float32[n_contexts + 2 n_targets, d].
+    """
+    dim = inputs.shape[1]
+    scale = np.float32(_CELLS / (2 * _REACH))
+    heads, pulls = space[:n_targets], space[n_targets : 2 * n_targets]
+    rows = space[2 * n_targets :]
+    # Copied rows are fetched all at once: half the time. Unsigned indices need no sign test.
+    pulls[:] = 0.0
+    for t in range(n_targets):
+        heads[t] = outputs[np.uint32(targets[t])]
+    for c in range(n_contexts):
+        rows[c] = inputs[np.uint32(contexts[c])]
+    for c in range(n_contexts):
+        row = np.uint32(contexts[c])
+        for t in range(n_targets):
+            score = np.float32(0.0)
+            for d in range(dim):
+                score += rows[c, d] * heads[t, d]
+            cell = np.int32((score + np.float32(_REACH)) * scale)
+            cell = max(np.int32(0), min(np.int32(_CELLS - 1), cell))
+            label = np.float32(1.0) if t == 0 else np.float32(0.0)
+            gain = (label - sigmoid[np.uint32(cell)]) * step
+            for d in range(dim):
+                pulls[t, d] += gain * rows[c, d]
+            for d in range(dim):
+                inputs[row, d] += gain * heads[t, d]
+    for t in range(n_targets):
+        row = np.uint32(targets[t])
+        for d in range(dim):
+            outputs[row, d] += pulls[t, d]
+
+
+@kernel(parallel=True, fastmath=True)
+def train_round(
+    inputs: Any, outputs: Any, used_in: Any, used_out: Any, indptr: Any, indices: Any,
+    starts: Any, first: Any, walks: Any, length: Any, p: Any, q: Any, window: Any, negatives: Any,
+    chance: Any, other: Any, seed: Any, epoch: Any, step: Any, sigmoid: Any,
+) -> None:  # fmt: skip
+    """Replica r trains float32[R, n, d] tables on walks first + r * walks ... of this epoch."""
+    n = inputs.shape[1]
+    for r in numba.prange(inputs.shape[0]):
+        walk = np.empty(length, np.int32)
+        contexts = np.empty(2 * window, np.int32)
+        targets = np.empty(negatives + 1, np.int32)
+        space = np.empty((2 * window + 2 * (negatives + 1), inputs.shape[2]), np.float32)
+        begin = first + r * walks
+        for w in range(begin, min(begin + walks, len(starts))):
+            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            state = stream(seed, np.uint64(w), np.uint64(epoch + 2))
+            for position in range(length):
+                state = next_state(state)
+                reach = 1 + below(to_bits(state), window)
+                n_contexts = 0
+                for near in range(max(0, position - reach), min(length, position + reach + 1)):
+                    if near != position:
+                        contexts[n_contexts] = walk[near]
+                        n_contexts += 1
+                        used_in[r, walk[near]] += 1
+                targets[0], n_targets = walk[position], 1
+                for _ in range(negatives):
+                    state = next_state(state)
+                    cell = below(to_bits(state), n)
+                    state = next_state(state)
+                    if uniform(to_bits(state)) >= chance[cell]:
+                        cell = np.int64(other[cell])
+                    if cell != walk[position]:
+                        targets[n_targets] = cell
+                        n_targets += 1
+                for t in range(n_targets):
+                    used_out[r, targets[t]] += 1
+                update_position(
+                    inputs[r], outputs[r], contexts, n_contexts, targets, n_targets,
+                    step, sigmoid, space,
+                )  # fmt: skip
+
+
+@kernel(parallel=True, fastmath=True)
+def merge_replicas(tables: Any, used: Any) -> None:
+    """Every row of float32[R, n, d] becomes its mean weighted by int32[R, n] `used`, set to 0."""
+    replicas, n, dim = tables.shape
+    for row in numba.prange(n):
+        total = np.int64(0)
+        for r in range(replicas):
+            total += used[r, row]
+        if total > 0:
+            mean = np.zeros(dim, np.float32)
+            for r in range(replicas):
+                share = np.float32(used[r, row] / total)
+                for d in range(dim):
+                    mean[d] += share * tables[r, row, d]
+            for r in range(replicas):
+                used[r, row] = 0
+                for d in range(dim):
+                    tables[r, row, d] = mean[d]

@@ -1,0 +1,78 @@
+"""`svd`: the truncated singular value decomposition of the interaction matrix.
+
+X is about U S V^T; user vectors are the rows of U S^1/2, item vectors those of V S^1/2: their dot
+products are the best rank-D approximation of X.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import ArpackError, svds
+
+from leporid.data import Interactions
+from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig, padded
+from leporid.embeddings.eigenpairs import column_signs
+from leporid.progress import ProgressLike
+
+_DENSE_SIDE = 256
+"""Up to this many rows or columns the dense decomposition is faster than the sparse solver."""
+_DENSE_CELLS = 1 << 24
+_RESTARTS = 40
+"""Restarts after which the dense solver takes over, where that takes seconds."""
+
+
+def truncated_svd(
+    matrix: sparse.csr_array, dim: int, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """U float64[n, r], s float64[r] descending, V float64[m, r], with r = min(dim, n, m).
+
+    Signs are fixed: the entry of largest magnitude in each column of U is positive.
+    """
+    matrix, small = matrix.astype(np.float64), min(matrix.shape)
+    rank = min(dim, small)
+    if small <= max(_DENSE_SIDE, 2 * rank):
+        u, s, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
+    else:
+        u, s, vt = largest_triplets(matrix, rank, seed, matrix.toarray)
+    order = np.argsort(-s, kind="stable")[:rank]
+    signs = column_signs(u[:, order])
+    return u[:, order] * signs, s[order], vt[order].T * signs
+
+
+def largest_triplets(
+    operator: Any, rank: int, seed: int, dense: Callable[[], NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """U, s and V^T of a sparse matrix or linear operator, in any order; `dense` makes it an array.
+
+    Repeated singular values, as on very sparse logs, are hard for ARPACK's single first vector.
+    """
+    v0 = np.random.default_rng(seed).standard_normal(min(operator.shape))
+    is_small = operator.shape[0] * operator.shape[1] <= _DENSE_CELLS
+    restarts = _RESTARTS if is_small else None
+    try:
+        u, s, vt = svds(operator, k=rank, v0=v0, maxiter=restarts, solver="arpack")
+    except ArpackError:
+        if is_small:
+            return np.linalg.svd(dense(), full_matrices=False)
+        u, s, vt = svds(operator, k=rank, rng=np.random.default_rng(seed), solver="lobpcg")
+    return u, s, vt
+
+
+class SVD(Initializer):
+    """U S^1/2 and V S^1/2; columns beyond the rank of the matrix are zero."""
+
+    name = "svd"
+    config_class = InitializerConfig
+
+    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        dim = self.config.dim
+        progress.start("singular vectors", 1)
+        u, s, v = truncated_svd(train.csr(), dim, self.config.seed)
+        progress.advance()
+        # The vectors of a singular value at rounding level are arbitrary.
+        kept = np.where(s > 1e-9 * max(s[0], 1e-300), s, 0.0)
+        users, items = (padded(vectors * np.sqrt(kept), dim) for vectors in (u, v))
+        return self._embeddings(train, users, items)

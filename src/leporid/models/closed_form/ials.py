@@ -1,0 +1,283 @@
+"""iALS: implicit-feedback matrix factorisation by alternating least squares.
+
+Hu et al. (ICDM 2008), with the penalty scaled by frequency as in Rendle et al. (RecSys 2022).
+The normal equations are solved by conjugate gradients (Takács et al., RecSys 2011). In the basis
+of the eigenvectors of Q'Q the part that all rows share is diagonal, so that a step costs only the
+seen columns; with their mean added, that diagonal is the preconditioner. The first sweep begins
+near the users' largest singular vectors.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.config import Float, Int, SearchSpace, setting
+from leporid.data import Sequences, Split
+from leporid.graph import canonical
+from leporid.kernel import INNER, kernel
+from leporid.machine import on_each_thread, one_thread_pool
+from leporid.models.closed_form.profiles import (
+    WINDOW_SPACE,
+    ProfileConfig,
+    ProfileRecommender,
+    csr_parts,
+    unit_size,
+)
+from leporid.models.persistence import FittedArray
+from leporid.progress import ProgressLike
+from leporid.ranking import Indices, Scores
+
+_STEPS = 2
+"""Conjugate gradient steps from the factors of the sweep before."""
+_CONVERGED = 1e-12
+"""The part of the first squared residual at which a system counts as solved."""
+_NOTHING = 1e-30
+"""A squared residual that is no residual: a penalty that is too strong makes all factors vanish."""
+_ROUNDS = 2
+"""Products with X X' that turn random vectors towards the largest singular vectors of X."""
+_BLOCKS = 64
+"""Interleaved shares of the rows, taken by the threads one after the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IALSConfig(ProfileConfig):
+    dim: int | Literal["auto"] = setting("auto", at_least=1)
+    """Number of factors D; `auto`: one for 32 items, from 16 to 256."""
+    iterations: int = setting(10, at_least=1)
+    """Each solves all items, then all users."""
+    unobserved_weight: float | Literal["auto"] = setting("auto", at_least=0)
+    """alpha_0: the weight of every pair towards 0; an observed pair has 1, or its own. `auto`: 2
+    times the square root of the share of pairs that are observed."""
+    l2: float | Literal["auto"] = setting("auto", above=0)
+    """The penalty lambda; with 0 the solution need not be unique. `auto`: a tenth of the square
+    root of the share of pairs that are observed, at most 0.01."""
+    frequency_exponent: float = 1.0
+    """nu: lambda is multiplied by (a row's weights in all + alpha_0 x columns)^nu."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The fixed side of a least-squares problem, ready to solve for any rows of the other."""
+
+    factors: NDArray[np.float32]
+    """float32[m, D]: q."""
+    basis: NDArray[np.float32]
+    """float32[D, D]: the eigenvectors of Q'Q."""
+    turned: NDArray[np.float32]
+    """float32[m, D]: q in that basis."""
+    gram: NDArray[np.float32]
+    """float32[D]: the eigenvalues of Q'Q."""
+    config: IALSConfig
+
+    @classmethod
+    def of(cls, factors: NDArray[np.float32], config: IALSConfig) -> Self:
+        return cls(factors, *_in_eigenbasis(factors), config)
+
+    def solve(
+        self,
+        matrix: sparse.csr_array,
+        initial: NDArray[np.float32] | None = None,
+        threads: int = 1,
+    ) -> NDArray[np.float32]:
+        """float32[n, D]: factors of every row of a matrix [n, m], whose entries are weights.
+
+        Each row p minimises sum_seen w (p.q - 1)^2 + alpha_0 sum_all (p.q)^2 + lambda_p |p|^2.
+        From `initial` float32[n, D] a few steps are taken towards the solution, else all.
+        """
+        n, dim = matrix.shape[0], self.turned.shape[1]
+        found = np.zeros((n, dim), np.float32) if initial is None else initial @ self.basis
+        matrix, power = unit_size(matrix)
+        config = self.config
+        settings = config.unobserved_weight, config.l2, config.frequency_exponent, power
+        most = 2 * dim + 10 if initial is None else _STEPS
+        blocks = iter(range(min(_BLOCKS, n)))
+
+        def work(_thread: int) -> None:
+            for block in blocks:
+                _descend(csr_parts(matrix), self.turned, self.gram, settings, found, most, block)
+
+        on_each_thread(work, max(1, min(threads, n)))
+        return np.asarray(found @ self.basis.T)
+
+
+class IALS(ProfileRecommender):
+    """Scores p . q_i; p is solved from the items of the profile (fold-in), of any user."""
+
+    name = "ials"
+    uses_weights = True
+    config_class = IALSConfig
+    config: IALSConfig
+    search_space: ClassVar[SearchSpace] = {
+        "dim": Int(16, 512, log=True),
+        "unobserved_weight": Float(0.005, 5.0, log=True),
+        "l2": Float(1e-4, 3.0, log=True),
+        "frequency_exponent": Float(0.5, 1.0),
+        **WINDOW_SPACE,
+    }
+    user_factors: FittedArray[NDArray[np.float32]] = FittedArray("users", shape=("users", "dim"))
+    """float32[n_users, D]: p of the training rows."""
+    item_factors: FittedArray[NDArray[np.float32]] = FittedArray("items", shape=("items", "dim"))
+    """float32[n_items, D]: q."""
+    _columns: Columns | None = None
+
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        profiles = self._remember(split.train)
+        by_item = canonical(profiles.T)
+        root = float(np.sqrt(profiles.nnz / (split.n_users * split.n_items)))
+        found: dict[str, Any] = {"unobserved_weight": 2 * root, "l2": min(root / 10, 0.01)}
+        found["dim"] = min(max(16, split.n_items // 32), 256)
+        found |= {name: given for name in found if (given := getattr(self.config, name)) != "auto"}
+        self.config = self.config.replace(**found)
+        progress.start("ials", self.config.iterations)
+        with one_thread_pool() as threads:
+            users = first_factors(profiles, by_item, found["dim"], seed)
+            items = np.zeros((split.n_items, users.shape[1]), dtype=np.float32)
+            for sweep in range(self.config.iterations):
+                items = Columns.of(users, self.config).solve(by_item, items, threads)
+                before = users if sweep < self.config.iterations - 1 else None
+                users = Columns.of(items, self.config).solve(profiles, before, threads)
+                progress.advance(1)
+        self.user_factors, self.item_factors = users, items
+
+    def _fold_in(self, profiles: sparse.csr_array) -> NDArray[np.float32]:
+        with one_thread_pool() as threads:
+            if self._columns is None or self._columns.factors is not self.item_factors:
+                self._columns = Columns.of(self.item_factors, self.config)
+            return self._columns.solve(profiles, threads=threads)
+
+    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        return np.asarray(self._fold_in(profiles) @ self.item_factors.T, dtype=np.float32)
+
+    def item_vectors(self) -> Scores:
+        return self.item_factors
+
+    def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+        """p, folded in; zeros for a user without history."""
+        return self._fold_in(self._profiles(histories))
+
+
+def first_factors(
+    profiles: sparse.csr_array, by_item: sparse.csr_array, dim: int, seed: int
+) -> NDArray[np.float32]:
+    """float32[n_users, dim]: orthogonal, near the largest left singular vectors of X."""
+    profiles, by_item = unit_size(profiles)[0], unit_size(by_item)[0]
+    users = np.random.default_rng(seed).standard_normal((profiles.shape[0], dim), np.float32)
+    for _ in range(_ROUNDS):
+        turned = _in_eigenbasis(profiles @ (by_item @ users))[1]
+        lengths = np.linalg.norm(turned, axis=0)
+        kept = lengths > 1e-5 * lengths.max()  # the rest is rounding: X has no more directions
+        users = np.where(kept, turned / np.where(kept, lengths, 1), 0)
+    return users * np.float32(np.sqrt(profiles.shape[0] / dim))
+
+
+def _in_eigenbasis(
+    factors: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """The eigenvectors of Q'Q [D, D], Q in their basis [m, D], and the eigenvalues [D]."""
+    wide = factors.astype(np.float64)
+    values, vectors = np.linalg.eigh(wide.T @ wide)
+    basis = vectors.astype(np.float32)
+    return basis, factors @ basis, np.maximum(values, 0).astype(np.float32)
+
+
+@kernel(fastmath=True, **INNER)
+def _products(columns: Any, other: Any, vector: Any, out: Any) -> None:
+    """out = q.vector for the columns seen, four at a time."""
+    n = len(columns)
+    for e in range(0, n - 3, 4):
+        q, r = other[columns[e]], other[columns[e + 1]]
+        s, t = other[columns[e + 2]], other[columns[e + 3]]
+        a = b = c = d = np.float32(0)
+        for k in range(len(vector)):
+            a += q[k] * vector[k]
+            b += r[k] * vector[k]
+            c += s[k] * vector[k]
+            d += t[k] * vector[k]
+        out[e], out[e + 1], out[e + 2], out[e + 3] = a, b, c, d
+    for e in range(n - n % 4, n):
+        q = other[columns[e]]
+        a = np.float32(0)
+        for k in range(len(vector)):
+            a += q[k] * vector[k]
+        out[e] = a
+
+
+@kernel(fastmath=True, **INNER)
+def _add_columns(columns: Any, other: Any, times: Any, out: Any) -> None:
+    """out += sum_seen times q, four columns at a time."""
+    n = len(columns)
+    for e in range(0, n - 3, 4):
+        q, r = other[columns[e]], other[columns[e + 1]]
+        s, t = other[columns[e + 2]], other[columns[e + 3]]
+        a, b, c, d = times[e], times[e + 1], times[e + 2], times[e + 3]
+        for k in range(len(out)):
+            out[k] += a * q[k] + b * r[k] + c * s[k] + d * t[k]
+    for e in range(n - n % 4, n):
+        q, a = other[columns[e]], times[e]
+        for k in range(len(out)):
+            out[k] += a * q[k]
+
+
+@kernel(fastmath=True)
+def _descend(
+    entries: Any, other: Any, gram: Any, settings: Any, found: Any, most: int, block: int
+) -> None:
+    """Preconditioned conjugate gradients on a block's rows, `most` steps or to the end."""
+    ptr, idx, val = entries
+    unobserved, l2, exponent, power = settings  # entries are weights over `power`
+    n, dim = found.shape
+    shared = np.empty(dim, np.float32)  # the diagonal without what was seen
+    scale = np.empty(dim, np.float32)  # the whole diagonal, about
+    residual, direction = np.empty(dim, np.float32), np.empty(dim, np.float32)
+    image = np.empty(dim, np.float32)  # minus the system times the direction
+    longest = 0
+    for row in range(block, n, _BLOCKS):
+        longest = max(longest, ptr[row + 1] - ptr[row])
+    terms = np.empty(longest, np.float32)  # one per column seen
+    for row in range(block, n, _BLOCKS):
+        p, seen = found[row], slice(ptr[row], ptr[row + 1])
+        columns, weights = idx[seen], val[seen]
+        total = weights.sum()
+        if total == 0:
+            p[:] = 0
+            continue
+        penalty = l2 * (power * total + unobserved * len(other)) ** exponent / power
+        for d in range(dim):
+            shared[d] = unobserved / power * gram[d] + penalty
+            scale[d] = shared[d] + total / len(other) * gram[d]
+            residual[d] = -shared[d] * p[d]
+            direction[d] = 0
+        _products(columns, other, p, terms)
+        for e in range(len(columns)):
+            terms[e] = weights[e] * (1 - terms[e])
+        _add_columns(columns, other, terms, residual)
+        before = enough = np.float32(0)
+        for step in range(most):
+            size = np.float32(0)
+            for d in range(dim):
+                size += residual[d] * residual[d] / scale[d]
+            if step == 0:
+                before, enough = size, max(np.float32(_CONVERGED) * size, np.float32(_NOTHING))
+            if size <= enough:
+                break
+            turn, slope = size / before, np.float32(0)
+            for d in range(dim):
+                direction[d] = residual[d] / scale[d] + turn * direction[d]
+                image[d] = -shared[d] * direction[d]
+                slope -= image[d] * direction[d]
+            _products(columns, other, direction, terms)
+            for e in range(len(columns)):
+                slope += weights[e] * terms[e] * terms[e]
+                terms[e] *= -weights[e]
+            length = size / slope
+            for d in range(dim):
+                p[d] += length * direction[d]
+            if step == most - 1:
+                break
+            _add_columns(columns, other, terms, image)
+            for d in range(dim):
+                residual[d] += length * image[d]
+            before = size

@@ -1,0 +1,38 @@
+"""TopPop: the same list for everyone, the items with the most training interactions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.config import Config
+from leporid.data import Sequences, Split
+from leporid.models.base import Recommender
+from leporid.models.persistence import FittedArray
+from leporid.progress import ProgressLike
+from leporid.ranking import Indices, Scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopPopConfig(Config):
+    """TopPop has no settings."""
+
+
+class TopPop(Recommender):
+    """Score of an item: its number of training interactions (goal events, where there is one)."""
+
+    name = "toppop"
+    config_class: ClassVar[type[Config]] = TopPopConfig
+    popularity: FittedArray[NDArray[np.float32]] = FittedArray(shape=("items",))
+    """float32[n_items]: training interactions of each item."""
+
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        self.popularity = split.train.goals.popularity.astype(np.float32)
+
+    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
+        return np.repeat(self.popularity[None, :], len(self._check_users(users)), axis=0)
+
+    def score_histories(self, histories: Sequence[Indices]) -> Scores:
+        return np.repeat(self.popularity[None, :], len(histories), axis=0)

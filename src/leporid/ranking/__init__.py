@@ -1,0 +1,11 @@
+"""From scores to lists: the best items, rules for them, and the reasons behind them.
+
+explanations  `ItemNeighbours`: similar items, and the items of a history that explain another one
+lists         External ids in, lists out: as arrays, as frames, chunk by chunk
+rules         `Rules` for lists: filters, caps, diversity, boosts, slots; `BoundRules` ranks
+top_k         `TopK`: the best n items per row of scores, masked; users to score at once
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

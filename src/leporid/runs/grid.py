@@ -1,0 +1,260 @@
+"""A grid of runs: `ExperimentSpec` (one TOML file), its `Cell`s, and the runner.
+
+Every worker runs the same loop over the same cells: skip what has a record, claim what has not,
+run it, write the record atomically. More processes or machines on one directory need nothing else.
+"""
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from leporid import embeddings, models
+from leporid.artifacts import check_output_folder, write_json
+from leporid.config import Config, canonical_hash, read_toml
+from leporid.data import PROTOCOLS, Split, load, split_by
+from leporid.errors import ConfigError, LeporidError, UnknownNameError
+from leporid.machine import check_device, versions
+from leporid.progress import Progress, make_progress
+from leporid.runs.execute import CUTOFFS, FittedRun, record_run
+from leporid.runs.journal import claim
+from leporid.runs.record import Meter, Results, RunRecord, record_key
+from leporid.runs.tuning import tune
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question(Config):
+    """What all runs of a grid share."""
+
+    dataset: str
+    """The name results are filed under."""
+    core: int = 20
+    """Keep users and items with at least this many interactions."""
+    min_rating: float | None = None
+    """Keep rows with at least this rating; None keeps all."""
+    protocol: str = "temporal"
+    """One of `leporid.data.splitting.PROTOCOLS`."""
+    at: tuple[int, ...] = CUTOFFS
+    metric: str = "NDCG@10"
+    """What tuning and early stopping maximise on validation, unless recipe or settings say."""
+    trials: int = 0
+    """The same tuning budget on validation for every cell; 0 takes the settings as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(_Question):
+    """One run of a grid: everything that can change its result."""
+
+    source: str
+    """What `leporid.load` reads: a data set name or a path."""
+    experiment: str
+    model: str
+    init: str | None
+    """Initialiser; None for models that have no embedding tables."""
+    seed: int
+    recipe: str | None = None
+    variant: str | None = None
+    """The name of an ablation; None for the plain cell."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the model that differ from its defaults."""
+    init_settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the initialiser that differ from its defaults."""
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What was asked for. What the data is called belongs to it, not where it lies."""
+        left_out = {"source", *(["min_rating"] if self.min_rating is None else [])}
+        return {key: value for key, value in self.to_dict().items() if key not in left_out}
+
+    @property
+    def spec_hash(self) -> str:
+        return canonical_hash(self.request, 12)
+
+    @property
+    def key(self) -> str:
+        """The key of its record, known before it runs."""
+        return record_key(self)
+
+    @property
+    def label(self) -> str:
+        """For output: 'dlr2 / leporid / seed 1'."""
+        parts = [self.model, self.init or "-", f"seed {self.seed}", self.recipe, self.variant]
+        return " / ".join(part for part in parts if part)
+
+
+@lru_cache(maxsize=2)
+def load_split(source: str, core: int, protocol: str, min_rating: float | None = None) -> Split:
+    """The split of a data set under a protocol; the last two are kept in memory."""
+    data = load(source, min_rating=min_rating, progress=False)
+    return split_by(data.core(core) if core > 1 else data, protocol)
+
+
+def run_cell(cell: Cell, *, device: str = "auto", progress: Progress = None) -> FittedRun:
+    """Fit and test one cell. Selection uses validation only; test is read once."""
+    split = load_split(cell.source, cell.core, cell.protocol, cell.min_rating)
+    reporter = make_progress(progress)
+    settings, recipe, cls = dict(cell.settings), cell.recipe, models.get(cell.model)
+    if cls.takes_initial_vectors and "metric" not in cls.recipe_settings(recipe, split.train):
+        settings = {"metric": cell.metric, **settings}
+    extra: dict[str, Any] = {"cell": cell.request}
+    with Meter() as meter:
+        # The seed of a cell varies the training. Initial embeddings are computed once for all
+        # seeds, except random ones, which are nothing but their seed.
+        how: dict[str, Any] = {"seed": cell.seed if cell.init == "random" else 0}
+        if cls.takes_initial_vectors:
+            wanted = {**cls.recipe_settings(recipe, split.train), **settings}
+            how["dim"] = cls.config_class.from_dict(wanted).to_dict()["dim"]
+        how |= {"progress": reporter, **cell.init_settings}
+        vectors = embeddings.initial_embeddings(cell.init, split.train, **how)
+        if cell.trials:
+            fixed = {**cls.recipe_settings(recipe, split.train), **settings}
+            asked: dict[str, Any] = {"seed": cell.seed, "init": vectors, "device": device}
+            metric = fixed.pop("metric", cell.metric)
+            best = tune(cls, split, cell.trials, metric, recipe=None, **asked, **fixed)
+            settings, recipe = best.best_config, None
+            extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
+        how = {"device": device, "progress": reporter, "recipe": recipe}
+        fitted = models.train(cls, split, vectors, seed=cell.seed, **how, **settings)
+    names = ("dataset", "experiment", "model", "init", "recipe", "seed", "spec_hash")
+    spec = {name: getattr(cell, name) for name in names}
+    return record_run(fitted, split, meter, at=cell.at, extra=extra, **spec)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant(Config):
+    """A named change to the settings, run beside the plain grid (an ablation)."""
+
+    name: str
+    model: str
+    init: str | None = "leporid"
+    recipe: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    init_settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentSpec(_Question):
+    """A grid: models x initialisers x seeds on one data set, and variants beside it."""
+
+    name: str
+    """Results lie under `results/<dataset>/<name>/`."""
+    source: str | None = None
+    """A path, where the data set is not one `leporid.load` knows by name."""
+    models: tuple[str, ...] = ()
+    inits: tuple[str, ...] = ("random", "leporid")
+    """Initialisers of the models that have embedding tables."""
+    inits_of: dict[str, Any] = field(default_factory=dict)
+    """Initialisers of a model, where they are others, by model name."""
+    seeds: tuple[int, ...] = (123,)
+    recipes: dict[str, Any] = field(default_factory=dict)
+    """Recipe of a model, by model name."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of a model, by model name."""
+    settings_with: dict[str, Any] = field(default_factory=dict)
+    """Settings of the models that go with an initialiser, by the initialiser's name."""
+    init_settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of an initialiser, by its name."""
+    variants: tuple[dict[str, Any], ...] = ()
+
+    def validate(self) -> None:
+        """Refuse names that do not exist before anything runs."""
+        variants = [Variant.from_dict(values) for values in self.variants]
+        named = [*self.models, *self.recipes, *self.settings, *self.inits_of]
+        named += [variant.model for variant in variants]
+        starts = [*self.inits, *self.init_settings, *self.settings_with]
+        starts += [init for inits in self.inits_of.values() for init in inits]
+        starts += [variant.init for variant in variants if variant.init is not None]
+        checks = [("model", name, models.available()) for name in named]
+        checks += [("initialiser", name, embeddings.available()) for name in starts]
+        for kind, name, known in (*checks, ("protocol", self.protocol, PROTOCOLS)):
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
+        if not self.models and not self.variants:
+            raise ConfigError(f"experiment {self.name!r} has neither models nor variants")
+        if not self.seeds:
+            raise ConfigError(f"experiment {self.name!r} has no seeds")
+
+    def cells(self) -> list[Cell]:
+        """Every run of the grid, variants last, in a fixed order."""
+        plain: list[Variant] = []
+        for model in self.models:
+            takes = models.get(model).takes_initial_vectors
+            inits = self.inits_of.get(model, self.inits) if takes else [None]
+            plain += [Variant(name="", model=model, init=init) for init in inits]
+        variants = [Variant.from_dict(values) for values in self.variants]
+        runs = ((seed, run) for group in (plain, variants) for seed in self.seeds for run in group)
+        return [self._cell(run, seed) for seed, run in runs]
+
+    def _cell(self, run: Variant, seed: int) -> Cell:
+        model, init = run.model, run.init or ""
+        common, own = self.settings.get(model, {}), self.settings_with.get(init, {})
+        return Cell(
+            **{shared.name: getattr(self, shared.name) for shared in fields(_Question)},
+            source=self.source or self.dataset,
+            experiment=self.name,
+            model=model,
+            init=run.init,
+            seed=seed,
+            recipe=run.recipe or self.recipes.get(model),
+            variant=run.name or None,
+            settings={**common, **own, **run.settings},
+            init_settings={**self.init_settings.get(init, {}), **run.init_settings},
+        )
+
+
+def read_experiment(path: str | Path, data: str | Path | None = None) -> list[ExperimentSpec]:
+    """The grids of a TOML file: one, or one for each of its `[[logs]]`.
+
+    A log has its own `dataset` and what else differs; where its `source` is a relative path it
+    lies in the folder `data`.
+    """
+    values = read_toml(path)
+    logs = values.pop("logs", [{}])
+    specs = [ExperimentSpec.from_dict({**values, **log}) for log in logs]
+    if data is None:
+        return specs
+    return [s.replace(source=str(Path(data) / s.source)) if s.source else s for s in specs]
+
+
+def run_grid(
+    specs: Sequence[ExperimentSpec],
+    root: str | Path | Results,
+    *,
+    device: str = "auto",
+    retry_failed: bool = False,
+    progress: Progress = None,
+) -> dict[str, RunRecord | str]:
+    """Run every cell nobody else has run or is running; several processes may share `root`.
+
+    Returns the record of each cell by its spec hash, or 'failed', or 'waiting': another process
+    has it.
+    """
+    check_device(device)
+    if not isinstance(root, Results):
+        check_output_folder(root)
+    results = root if isinstance(root, Results) else Results(root)
+    cells = [cell for spec in specs for cell in spec.cells()]
+    for cell in cells:
+        failed = results.path(cell.key, ".error.json")
+        if results.get(cell.key) or (failed.is_file() and not retry_failed):
+            continue
+        with claim(results.path(cell.key, ".claim")) as mine:
+            if not mine or results.get(cell.key):
+                continue
+            try:
+                _, record, table = run_cell(cell, device=device, progress=progress)
+            except (LeporidError, RuntimeError, ValueError, ArithmeticError, MemoryError) as error:
+                last = traceback.extract_tb(error.__traceback__)[-1]
+                where = f"{Path(last.filename).name}:{last.lineno}"
+                about = {"error": f"{type(error).__name__}: {error}", "where": where}
+                write_json(failed, {"cell": cell.request, "versions": versions(), **about})
+            else:
+                failed.unlink(missing_ok=True)
+                results.add(record, table)
+    broken = {c.key for c in cells if results.path(c.key, ".error.json").is_file()}
+    return {
+        cell.spec_hash: results.get(cell.key) or ("failed" if cell.key in broken else "waiting")
+        for cell in cells
+    }
