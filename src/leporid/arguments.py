@@ -76,9 +76,13 @@ def checks_arguments(
                 if isinstance(value, np.generic):
                     given.arguments[name] = value.item()
                 if name in hints():
-                    check_argument(function.__name__, name, value, hints()[name], example)
+                    check_argument(
+                        function.__name__, name, value, hints()[name], example
+                    )
                 if name in smallest and value is not None and value < smallest[name]:
-                    raise ConfigError(f"{name} must be at least {smallest[name]}, not {value}")
+                    raise ConfigError(
+                        f"{name} must be at least {smallest[name]}, not {value}"
+                    )
             return function(*given.args, **given.kwargs)
 
         return call
@@ -104,7 +108,9 @@ def takes_exclude_seen(function: Callable[P, T]) -> Callable[P, T]:
         if "exclude_seen" not in kwargs:
             return function(*args, **kwargs)
         if "include_seen" in kwargs:
-            raise ConfigError("include_seen and exclude_seen say the same: give include_seen alone")
+            raise ConfigError(
+                "include_seen and exclude_seen say the same: give include_seen alone"
+            )
         excluded = kwargs.pop("exclude_seen")
         # What is no switch is refused by the name of the argument it stands for.
         is_switch = isinstance(excluded, bool | np.bool_)
@@ -130,7 +136,9 @@ def check_argument(
     options = _options(hint)
     if options is None or any(_fits(value, option) for option in options):
         return
-    names = [str(choice) for o in options if _literal(o) for choice in typing.get_args(o)]
+    names = [
+        str(choice) for o in options if _literal(o) for choice in typing.get_args(o)
+    ]
     others = [o for o in options if not _literal(o) and o is not type(None)]
     if names and not others and isinstance(value, str):
         raise UnknownNameError(name, value, names)
@@ -146,7 +154,9 @@ def _literal(option: Any) -> bool:
 def _options(hint: Any) -> list[Any] | None:
     """The kinds that an annotation allows; None where one of them cannot be checked."""
     origin = typing.get_origin(hint)
-    parts = typing.get_args(hint) if origin in (typing.Union, types.UnionType) else (hint,)
+    parts = (
+        typing.get_args(hint) if origin in (typing.Union, types.UnionType) else (hint,)
+    )
     options: list[Any] = []
     for part in parts:
         if part is None:

@@ -29,7 +29,11 @@ _MANIFEST_FORMAT = 1
 _SEAL = "seal"
 _DTYPES = {
     "BOOL": "?",
-    **{f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)},
+    **{
+        f"{kind}{8 * size}": f"<{kind.lower()}{size}"
+        for kind in "IU"
+        for size in (1, 2, 4, 8)
+    },
     **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
 }
 """How safetensors names the number formats that numpy has."""
@@ -44,7 +48,11 @@ def cache_directory() -> Path | None:
     folder = os.environ.get("LEPORID_CACHE")
     if folder is None:
         return user_cache_directory()
-    return None if folder.strip().lower() in {"off", "0", ""} else Path(folder).expanduser()
+    return (
+        None
+        if folder.strip().lower() in {"off", "0", ""}
+        else Path(folder).expanduser()
+    )
 
 
 def user_cache_directory() -> Path:
@@ -54,7 +62,9 @@ def user_cache_directory() -> Path:
 
 def write_json(target: str | Path, value: Any) -> None:
     """Write JSON atomically, with sorted keys so that diffs are readable."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False
+    )
     with atomic_path(target) as path:
         path.write_text(text + "\n", encoding="utf-8")
 
@@ -88,7 +98,9 @@ def read_object(path: str | Path) -> dict[str, Any]:
     """`read_json` of a file that must hold an object."""
     value = read_json(path)
     if not isinstance(value, dict):
-        raise DataError(f"{path} must hold a JSON object, not {article(type(value).__name__)}")
+        raise DataError(
+            f"{path} must hold a JSON object, not {article(type(value).__name__)}"
+        )
     return value
 
 
@@ -133,21 +145,27 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, st
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = file.metadata() or {}
     if _SEAL in metadata and metadata[_SEAL] != _seal(arrays, metadata):
-        raise DataError(f"{path} does not match its seal: it was changed after it was written")
+        raise DataError(
+            f"{path} does not match its seal: it was changed after it was written"
+        )
     return arrays, metadata
 
 
 def check_sealed(path: str | Path, metadata: Mapping[str, str]) -> None:
     """Refuse a file of a format that has a seal, where the seal is gone."""
     if _SEAL not in metadata:
-        raise DataError(f"{path} has lost its seal: it was changed after it was written")
+        raise DataError(
+            f"{path} has lost its seal: it was changed after it was written"
+        )
 
 
 def _as_stored(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """The array, contiguous and with the lower byte first, if safetensors has its kind."""
     contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     if contiguous.dtype not in _NAMES:
-        raise DataError(f"{name} holds {array.dtype}, which safetensors files cannot hold")
+        raise DataError(
+            f"{name} holds {array.dtype}, which safetensors files cannot hold"
+        )
     return contiguous
 
 
@@ -162,7 +180,9 @@ def _opened(path: str | Path) -> Iterator[Any]:
         with safe_open(path, framework="numpy") as file:
             for name in file.keys():  # noqa: SIM118
                 if (dtype := file.get_slice(name).get_dtype()) not in _DTYPES:
-                    raise DataError(f"{path} holds numbers of the kind {dtype}, unknown to numpy")
+                    raise DataError(
+                        f"{path} holds numbers of the kind {dtype}, unknown to numpy"
+                    )
             yield file
     except SafetensorError as error:
         raise DataError(f"{path} is not a safetensors file: {error}") from None
@@ -199,7 +219,9 @@ def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
             first, last = about["data_offsets"]
             flat = pages[start + first : start + last].view(_DTYPES[about["dtype"]])
             # Files of other writers may not be aligned.
-            arrays[name] = (flat if flat.flags.aligned else flat.copy()).reshape(about["shape"])
+            arrays[name] = (flat if flat.flags.aligned else flat.copy()).reshape(
+                about["shape"]
+            )
     return arrays, metadata
 
 
@@ -217,10 +239,14 @@ def write_manifest(
         with contextlib.suppress(DataError):
             kinds = read_object(old).get("kinds")
     kinds = kinds if isinstance(kinds, dict) else {}
-    write_json(folder / MANIFEST, {"format": _MANIFEST_FORMAT, "kinds": {**kinds, kind: files}})
+    write_json(
+        folder / MANIFEST, {"format": _MANIFEST_FORMAT, "kinds": {**kinds, kind: files}}
+    )
 
 
-def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = True) -> None:
+def check_manifest(
+    folder: str | Path, kind: str, *names: str, required: bool = True
+) -> None:
     """Refuse a folder whose files, `names` among them, are not those of its manifest.
 
     Without a manifest it is refused if one is `required`.
@@ -240,7 +266,9 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
     kinds = manifest.get("kinds")
     files = kinds.get(kind) if isinstance(kinds, dict) else None
     if not isinstance(files, dict) or not {*names} <= {*files}:
-        raise DataError(f"{path} does not describe {article(kind)} with {' and '.join(names)}")
+        raise DataError(
+            f"{path} does not describe {article(kind)} with {' and '.join(names)}"
+        )
     for name, about in files.items():
         with contextlib.suppress(OSError):  # missing or unreadable
             if isinstance(about, dict) and _is_as_described(folder / name, about):
@@ -260,16 +288,26 @@ def _is_as_described(path: Path, about: Mapping[str, object]) -> bool:
 
 def _describe(path: Path) -> dict[str, Any]:
     with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+        digest = hashlib.file_digest(
+            file, lambda: hashlib.blake2b(digest_size=32)
+        ).hexdigest()
     return {"bytes": path.stat().st_size, "blake2b": digest}
 
 
 def check_csr(
-    indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], columns: int, what: str
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    values: NDArray[Any],
+    columns: int,
+    what: str,
 ) -> None:
     """Refuse a stored sparse matrix with indices outside: in a compiled loop they would crash."""
     whole = all(part.ndim == 1 and part.dtype.kind == "i" for part in (indptr, indices))
-    if not whole or not len(indptr) or not (len(indices),) == values.shape == (indptr[-1],):
+    if (
+        not whole
+        or not len(indptr)
+        or not (len(indices),) == values.shape == (indptr[-1],)
+    ):
         raise DataError(f"{what} is not a sparse matrix: its parts do not fit together")
     if indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise DataError(f"{what} is not a sparse matrix: its rows are not in order")

@@ -46,7 +46,9 @@ def check_output_file(target: str | Path) -> None:
     """Refuse a file that could not be written, before any work is done."""
     target = Path(target)
     if target.is_dir():
-        raise DataError(f"could not write {target}: it is a folder, give the name of a file")
+        raise DataError(
+            f"could not write {target}: it is a folder, give the name of a file"
+        )
     _check_writable(target, target.parent)
 
 
@@ -57,7 +59,9 @@ def _check_writable(target: Path, folder: Path) -> None:
         while not os.path.lexists(near):
             near = near.parent
         if not near.is_dir():
-            raise DataError(f"could not write {target}: {near} is no folder, choose another place")
+            raise DataError(
+                f"could not write {target}: {near} is no folder, choose another place"
+            )
         try:
             with tempfile.TemporaryFile(dir=near):
                 pass
@@ -121,7 +125,9 @@ def _os_errors(target: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(f"could not write {target}: {error.strerror or error}") from error
+        raise DataError(
+            f"could not write {target}: {error.strerror or error}"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -144,7 +150,11 @@ def _temporary(target: Path, *, folder: bool) -> Iterator[Path]:
 def _short(target: Path) -> str:
     """The target's name, where temporary names that contain it are not too long."""
     name = target.name.encode("utf-8", "surrogatepass")
-    return target.name if len(name) <= 200 else hashlib.blake2b(name, digest_size=16).hexdigest()
+    return (
+        target.name
+        if len(name) <= 200
+        else hashlib.blake2b(name, digest_size=16).hexdigest()
+    )
 
 
 def _sweep(target: Path) -> None:

@@ -25,7 +25,13 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 import numpy as np
 
 from leporid.arguments import described, is_table
-from leporid.errors import ConfigError, DataError, MissingExtraError, UnknownNameError, closest
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    UnknownNameError,
+    closest,
+)
 
 T = TypeVar("T")
 
@@ -67,7 +73,9 @@ class Config:
     """Base class of all settings. Subclasses are frozen keyword-only dataclasses."""
 
     def __post_init__(self) -> None:
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(self)
+        }
         for name, typed in checked_settings(type(self), values).items():
             if typed is not values[name]:
                 object.__setattr__(self, name, typed)
@@ -85,7 +93,11 @@ class Config:
         for key in values:
             if key not in known:
                 guess = closest(str(key), known)
-                hint = f"did you mean {guess!r}?" if guess else f"known: {', '.join(sorted(known))}"
+                hint = (
+                    f"did you mean {guess!r}?"
+                    if guess
+                    else f"known: {', '.join(sorted(known))}"
+                )
                 raise ConfigError(f"{cls.__name__} has no setting {key!r}: {hint}")
         return cls(**dict(values))
 
@@ -95,8 +107,12 @@ class Config:
 
     def changed_words(self) -> str:
         """The settings that differ from their defaults, as they would be typed."""
-        fields = ((field, getattr(self, field.name)) for field in dataclasses.fields(self))
-        return ", ".join(f"{f.name}={value!r}" for f, value in fields if value != f.default)
+        fields = (
+            (field, getattr(self, field.name)) for field in dataclasses.fields(self)
+        )
+        return ", ".join(
+            f"{f.name}={value!r}" for f, value in fields if value != f.default
+        )
 
     @classmethod
     def describe(cls) -> list[dict[str, Any]]:
@@ -145,7 +161,9 @@ def _check_bounds(value: Any, bounds: Mapping[str, float], name: str) -> None:
 
 
 def _range_words(bounds: Mapping[str, float]) -> str:
-    return " and ".join(f"{BOUNDS[kind][0]} {limit:g}" for kind, limit in bounds.items())
+    return " and ".join(
+        f"{BOUNDS[kind][0]} {limit:g}" for kind, limit in bounds.items()
+    )
 
 
 def _type_words(hint: Any) -> str:
@@ -156,7 +174,11 @@ def _type_words(hint: Any) -> str:
         return " or ".join(_type_words(option) for option in typing.get_args(hint))
     if hint is type(None):
         return "None"
-    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
+    return (
+        hint.__name__
+        if isinstance(hint, type) and not typing.get_args(hint)
+        else str(hint)
+    )
 
 
 def _meanings(cls: type) -> dict[str, str]:
@@ -183,7 +205,9 @@ def checked(value: Any, hint: Any, where: str) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray) or is_table(value):
-        raise ConfigError(f"{where} must be {_type_words(hint)}, not {described(value)}")
+        raise ConfigError(
+            f"{where} must be {_type_words(hint)}, not {described(value)}"
+        )
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in inner:
             return None
@@ -196,16 +220,22 @@ def checked(value: Any, hint: Any, where: str) -> Any:
             return value
         guess = closest(str(value), map(str, inner))
         hint_text = f"; did you mean {guess!r}?" if guess else ""
-        raise ConfigError(f"{where} must be one of {list(inner)}, not {value!r}{hint_text}")
+        raise ConfigError(
+            f"{where} must be one of {list(inner)}, not {value!r}{hint_text}"
+        )
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise ConfigError(f"{where} must be a list, not {value!r}")
         if inner[1:] == (...,):
             inner = inner[:1] * len(value)
         if len(inner) != len(value):
-            raise ConfigError(f"{where} must have {len(inner)} entries, not {len(value)}")
+            raise ConfigError(
+                f"{where} must have {len(inner)} entries, not {len(value)}"
+            )
         return tuple(checked(v, h, where) for v, h in zip(value, inner, strict=True))
-    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**300
+    whole = (
+        isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**300
+    )
     if hint is float and whole:
         return float(value)
     target = origin or hint
@@ -232,9 +262,13 @@ class _Range(_Conditional):
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
-            raise ConfigError(f"a range must not be empty, but {self.low} > {self.high}")
+            raise ConfigError(
+                f"a range must not be empty, but {self.low} > {self.high}"
+            )
         if self.log and self.low <= 0:
-            raise ConfigError(f"a logarithmic range must start above 0, not at {self.low}")
+            raise ConfigError(
+                f"a logarithmic range must start above 0, not at {self.low}"
+            )
 
     def __contains__(self, value: Any) -> bool:
         return isinstance(value, int | float) and self.low <= value <= self.high
@@ -259,7 +293,9 @@ class Choice(_Conditional):
 
     options: tuple[Any, ...]
 
-    def __init__(self, *options: Any, when: Mapping[str, tuple[Any, ...]] | None = None) -> None:
+    def __init__(
+        self, *options: Any, when: Mapping[str, tuple[Any, ...]] | None = None
+    ) -> None:
         if not options:
             raise ConfigError("a Choice needs at least one option")
         object.__setattr__(self, "options", options)
@@ -283,10 +319,14 @@ def check_space(space: SearchSpace, known: set[str], model: str) -> None:
     before: set[str] = set()
     for name, dimension in space.items():
         if name not in known:
-            raise ConfigError(f"the search space of {model}: {name!r} is not one of its settings")
+            raise ConfigError(
+                f"the search space of {model}: {name!r} is not one of its settings"
+            )
         for other in dimension.when:
             if other not in before:
-                raise ConfigError(f"{model}: {name!r} depends on {other!r}, which must come first")
+                raise ConfigError(
+                    f"{model}: {name!r} depends on {other!r}, which must come first"
+                )
         before.add(name)
 
 
@@ -309,7 +349,9 @@ class Registry(Generic[T]):
         if name not in self._classes:
             module, _, attribute = self._paths[name].partition(":")
             try:
-                self._classes[name] = getattr(importlib.import_module(module), attribute)
+                self._classes[name] = getattr(
+                    importlib.import_module(module), attribute
+                )
             except ModuleNotFoundError as error:
                 if error.name != "torch":
                     raise
@@ -327,6 +369,8 @@ class Registry(Generic[T]):
     def register(self, name: str, cls: type[T]) -> None:
         """Add a class of the user's own under a new name."""
         if name in self._paths:
-            raise ConfigError(f"{self._kind} {name!r} exists already; choose another name")
+            raise ConfigError(
+                f"{self._kind} {name!r} exists already; choose another name"
+            )
         self._paths[name] = ""
         self._classes[name] = cls

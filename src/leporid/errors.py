@@ -38,7 +38,9 @@ class MissingExtraError(LeporidError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra '{extra}': {install_command(extra)}")
+        super().__init__(
+            f"{feature} needs the extra '{extra}': {install_command(extra)}"
+        )
 
 
 def install_command(extra: str) -> str:
@@ -68,7 +70,11 @@ class UnknownNameError(LeporidError, LookupError, ValueError):
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
         guess = closest(str(name), known)
-        hint = f"did you mean {guess!r}?" if guess else f"choose one of: {', '.join(known)}"
+        hint = (
+            f"did you mean {guess!r}?"
+            if guess
+            else f"choose one of: {', '.join(known)}"
+        )
         super().__init__(f"unknown {kind} {name!r}: {hint}")
 
 

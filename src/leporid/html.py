@@ -12,7 +12,10 @@ from leporid.machine import versions
 
 
 def fill_template(
-    package: str, name: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any
+    package: str,
+    name: str,
+    filters: Mapping[str, Callable[..., str]] | None = None,
+    **values: Any,
 ) -> str:
     """The Jinja2 template `templates/<name>` of a package; HTML escapes values."""
     from jinja2 import Environment, StrictUndefined
@@ -41,22 +44,40 @@ class Series(NamedTuple):
 
 
 def chart_html(
-    series: Sequence[Series], x_name: str, caption: str, log: bool = False, named: Any = ()
+    series: Sequence[Series],
+    x_name: str,
+    caption: str,
+    log: bool = False,
+    named: Any = (),
 ) -> str:
     """Lines and points over the whole width; `log` is for x, `named` labels are written out."""
     every = [point for one in series for point in one.points]
     if not every:
         return ""
     axes = {"x": _axis([x for x, _ in every], log), "y": _axis([y for _, y in every])}
-    about: dict[str, Any] = {"caption": caption, "x_name": x_name, "named": named, **axes}
-    return fill_template("leporid", "figures.html", part="chart", series=series, **about)
+    about: dict[str, Any] = {
+        "caption": caption,
+        "x_name": x_name,
+        "named": named,
+        **axes,
+    }
+    return fill_template(
+        "leporid", "figures.html", part="chart", series=series, **about
+    )
 
 
 def bars_html(
-    values: Mapping[str, float], caption: str, intervals: Any = None, of_100: bool = False
+    values: Mapping[str, float],
+    caption: str,
+    intervals: Any = None,
+    of_100: bool = False,
 ) -> str:
     """A bar for each name, the first one in colour; its end is the largest value, or 100."""
-    about: dict[str, Any] = {"intervals": intervals or {}, "caption": caption, "of_100": of_100}
+    about: dict[str, Any] = {
+        "intervals": intervals or {},
+        "caption": caption,
+        "of_100": of_100,
+    }
     return fill_template("leporid", "figures.html", part="bars", values=values, **about)
 
 
@@ -74,10 +95,14 @@ def _axis(
     count = max(1, math.ceil(round(high / step, 6)) - first)
 
     def place(value: float) -> float:
-        return round(100 * ((math.log10(value) if log else value) / step - first) / count, 2)
+        return round(
+            100 * ((math.log10(value) if log else value) / step - first) / count, 2
+        )
 
     marks = [(first + i) * step for i in range(count + 1)]
-    return place, [(place(m), f"{m:.6g}") for m in ((10.0**m if log else m) for m in marks)]
+    return place, [
+        (place(m), f"{m:.6g}") for m in ((10.0**m if log else m) for m in marks)
+    ]
 
 
 def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
@@ -85,8 +110,15 @@ def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
     if not rows:
         return ""
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    words = {key for key in columns if all(isinstance(row.get(key, ""), str) for row in rows)}
-    values: dict[str, Any] = {"rows": rows, "columns": columns, "caption": caption, "words": words}
+    words = {
+        key for key in columns if all(isinstance(row.get(key, ""), str) for row in rows)
+    }
+    values: dict[str, Any] = {
+        "rows": rows,
+        "columns": columns,
+        "caption": caption,
+        "words": words,
+    }
     return fill_template("leporid", "rows.html", **values)
 
 
@@ -103,10 +135,18 @@ def write_report(
     `summary` is plain text, a paragraph per line, and comes first. A section is a heading and
     its HTML; one without a heading continues the one before, one without HTML is left out.
     """
-    rows = [{"package": name, "version": version} for name, version in versions().items()]
+    rows = [
+        {"package": name, "version": version} for name, version in versions().items()
+    ]
     environment = ("Environment", folded_html(rows, "What the report was made with"))
     shown = [section for section in (*sections, environment) if section[1]]
-    values: dict[str, Any] = {"title": title, "summary": summary.splitlines(), "sections": shown}
+    values: dict[str, Any] = {
+        "title": title,
+        "summary": summary.splitlines(),
+        "sections": shown,
+    }
     with atomic_path(path) as target:
-        target.write_text(fill_template("leporid", "report.html", **values), encoding="utf-8")
+        target.write_text(
+            fill_template("leporid", "report.html", **values), encoding="utf-8"
+        )
     return Path(path)

@@ -43,7 +43,11 @@ _TIMING_SECONDS = 1.0
 def versions() -> dict[str, str]:
     """Versions of Python, the platform and the packages that can change a number."""
     machine = f"{platform.system()}-{platform.machine()}"
-    installed = {"python": platform.python_version(), "platform": machine, "leporid": __version__}
+    installed = {
+        "python": platform.python_version(),
+        "platform": machine,
+        "leporid": __version__,
+    }
     for package in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             installed[package] = importlib.metadata.version(package)
@@ -62,7 +66,9 @@ def check_device(device: object) -> None:
         return
     if kind not in ("cuda", "mps") or (colon and not number.isdecimal()):
         guess = closest(kind, ("auto", "cpu", "cuda"))
-        hint = f"did you mean {guess!r}?" if guess else "choose auto, cpu, cuda or cuda:1"
+        hint = (
+            f"did you mean {guess!r}?" if guess else "choose auto, cpu, cuda or cuda:1"
+        )
         raise ConfigError(f"there is no device {device!r}: {hint}")
     torch = import_extra("torch", f"the device {name!r}", "torch")
     if kind == "mps":
@@ -86,9 +92,13 @@ def parse_memory(text: str | int) -> int:
     if isinstance(text, int) and not isinstance(text, bool):
         amount = float(text)
     else:
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", str(text).lower())
+        found = re.fullmatch(
+            r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", str(text).lower()
+        )
         if not found:
-            raise ConfigError(f"memory must be an amount such as 2GB or 512MB, not {text!r}")
+            raise ConfigError(
+                f"memory must be an amount such as 2GB or 512MB, not {text!r}"
+            )
         amount = float(found[1]) * _UNITS[found[2]]
     if amount < 1:
         raise ConfigError(f"memory must be positive, not {text!r}")
@@ -106,7 +116,9 @@ def format_bytes(count: float) -> str:
 def memory_left(limit: int) -> int:
     """Bytes of `limit` that the process has not taken yet; an error where there are none."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps up to 32 MB of every array that is freed
+        ctypes.CDLL(None).malloc_trim(
+            0
+        )  # glibc keeps up to 32 MB of every array that is freed
     usage = psutil.Process().memory_info()
     taken = int(usage.rss - getattr(usage, "shared", 0))
     left = limit - taken - LIBRARIES
@@ -134,7 +146,9 @@ def resolve_threads(threads: int | None) -> int:
     import numba
 
     if threads is not None and threads < 1:
-        raise ConfigError(f"threads must be at least 1, not {threads}; None means all cores")
+        raise ConfigError(
+            f"threads must be at least 1, not {threads}; None means all cores"
+        )
     settings: Any = numba.config
     if threads is None:
         affinity = getattr(os, "sched_getaffinity", None)
@@ -200,8 +214,12 @@ def on_each_share(
     work: Callable[[int, int, int], Any], first: int, stop: int, threads: int
 ) -> None:
     """`work(thread, begin, end)` on each thread, with its share of the rows [first, stop)."""
-    bounds = [first + (stop - first) * thread // threads for thread in range(threads + 1)]
-    on_each_thread(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), threads)
+    bounds = [
+        first + (stop - first) * thread // threads for thread in range(threads + 1)
+    ]
+    on_each_thread(
+        lambda thread: work(thread, bounds[thread], bounds[thread + 1]), threads
+    )
 
 
 @contextlib.contextmanager

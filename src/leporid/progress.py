@@ -107,7 +107,9 @@ def make_progress(progress: Progress) -> ProgressLike:
 
         console = Console(stderr=True)
         # Without ipywidgets rich warns once per bar in a notebook.
-        drawn = console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+        drawn = (
+            console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+        )
         watched = sys.stderr.isatty() or drawn
         return RichProgress(console) if watched else PlainProgress()
     return progress
@@ -124,5 +126,7 @@ def _is_wanted() -> bool:
 
 
 def _note(fields: dict[str, Any], between: str) -> str:
-    short = ((key, f"{v:.4g}" if isinstance(v, float) else v) for key, v in fields.items())
+    short = (
+        (key, f"{v:.4g}" if isinstance(v, float) else v) for key, v in fields.items()
+    )
     return between.join(f"{key.replace('_', ' ')} {value}" for key, value in short)

@@ -54,9 +54,12 @@ def _version(show: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
-    debug: Annotated[bool, Option("--debug", help="Show tracebacks of errors.")] = False,
+    debug: Annotated[
+        bool, Option("--debug", help="Show tracebacks of errors.")
+    ] = False,
 ) -> None:
     if debug:
         os.environ["LEPORID_DEBUG"] = "1"
@@ -82,7 +85,9 @@ def run(commands: typer.Typer = app, name: str = "leporid") -> None:
         raise SystemExit(130) from None
 
 
-def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _one_line(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """Called for an error that nothing caught: one of ours, a bug, or a broken machine."""
     if os.environ.get("LEPORID_DEBUG"):
         sys.__excepthook__(kind, error, trace)
@@ -93,7 +98,9 @@ def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackT
         print(f"error: {kind.__name__}: {error} {hint}", file=sys.stderr)
 
 
-def _one_line_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+def _one_line_warning(
+    message: Warning | str, category: type[Warning], *_: Any, **__: Any
+) -> None:
     """Show our own warnings; those of other packages only with `--debug`."""
     if issubclass(category, LeporidWarning):
         print(f"warning: {message}", file=sys.stderr)

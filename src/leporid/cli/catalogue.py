@@ -12,7 +12,9 @@ from leporid.errors import MissingExtraError, install_command
 
 
 def models(
-    name: Annotated[str | None, Argument(help="One model: also its recipes and settings.")] = None,
+    name: Annotated[
+        str | None, Argument(help="One model: also its recipes and settings.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """List the models: what they are, whether they take initial embeddings and new users."""
@@ -22,7 +24,9 @@ def models(
 
 
 def initializers(
-    name: Annotated[str | None, Argument(help="One initialiser: also its settings.")] = None,
+    name: Annotated[
+        str | None, Argument(help="One initialiser: also its settings.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """List the initialisers: what they are, and whether models z-score their vectors."""
@@ -40,7 +44,13 @@ def doctor(json_output: Json = False) -> None:
 
     report = examine()
     parts: list[Any] = [
-        (title, [{"what": key, "value": str(value)} for key, value in report[title].items()])
+        (
+            title,
+            [
+                {"what": key, "value": str(value)}
+                for key, value in report[title].items()
+            ],
+        )
         for title in ("versions", "machine")
     ]
     for row in report["extras"]:
@@ -55,7 +65,9 @@ def doctor(json_output: Json = False) -> None:
 
 
 def _print(
-    names: Sequence[str], describe: Callable[[str], Mapping[str, Any]], json_output: bool
+    names: Sequence[str],
+    describe: Callable[[str], Mapping[str, Any]],
+    json_output: bool,
 ) -> None:
     """Two lines for each name; a single one with all that is known of it."""
     entries: list[Mapping[str, Any]] = []
@@ -74,7 +86,10 @@ def _print(
             if key not in ("how", "settings") and value != {}
         ]
         if len(entries) > 1:
-            for first, text in ((entry["name"], entry["what"]), ("", "; ".join(facts[2:]))):
+            for first, text in (
+                (entry["name"], entry["what"]),
+                ("", "; ".join(facts[2:])),
+            ):
                 _wrapped(text, f"{first:17}", " " * 17)
             continue
         for fact in (*facts, f"how: {entry.get('how', '')}"):

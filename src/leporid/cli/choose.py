@@ -29,11 +29,15 @@ def choose(
     log: SplitOptions,
     budget: Annotated[str, "Time for everything: 90s, 10m, 1h30m."] = "10m",
     metric: Annotated[str, "What decides."] = "NDCG@10",
-    models: Annotated[str | None, "The models that take part, separated by commas [all]."] = None,
+    models: Annotated[
+        str | None, "The models that take part, separated by commas [all]."
+    ] = None,
     seed: Seed = 0,
     device: Device = "auto",
     dataset: Dataset = None,
-    items: Annotated[str | None, "Item table: models are tried with it too; titles [none]."] = None,
+    items: Annotated[
+        str | None, "Item table: models are tried with it too; titles [none]."
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Search models and initialisations for DATA; the best, fitted on everything, is the output.
@@ -70,7 +74,11 @@ def choose(
         | {key: f"{row[key]:.3g}" for key in ("seconds", "ms per request")}
         for row in chosen.best
     ]
-    lines = ["\n\n".join(chosen.why.splitlines()), f"wrote {output}", f"wrote {output}/report.html"]
+    lines = [
+        "\n\n".join(chosen.why.splitlines()),
+        f"wrote {output}",
+        f"wrote {output}/report.html",
+    ]
     lines += [f"the same again: {command}" for command in chosen.commands]
     title = f"{metric} on the inner validation split, the best of each model"
     show(json_output, chosen.to_dict(), (title, rows), *lines)

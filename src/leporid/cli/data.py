@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from leporid.data import Interactions
 
 
-group = typer.Typer(help="Describe a log, split it, fetch one or make one.", no_args_is_help=True)
+group = typer.Typer(
+    help="Describe a log, split it, fetch one or make one.", no_args_is_help=True
+)
 
 _COMMON_REPEATS = 0.05
 """From this share of the interactions on, `data stats` advises to show items again."""
@@ -60,16 +62,29 @@ def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
     data = _load(source, log, json_output)
     figures = data.stats().as_dict()
     read = data.source.as_dict() if data.source is not None else None
-    left_out = sum(n for why, n in data.dropped.items() if why.startswith("duplicate pair"))
+    left_out = sum(
+        n for why, n in data.dropped.items() if why.startswith("duplicate pair")
+    )
     repeats, rows = data.repeats + left_out, len(data) + left_out
     if log.goal:  # an item that is viewed again is no repeat
         every = replace(log, duplicates="all").load(source, quiet=True)
         repeats, rows = every.repeats, len(every.goals)
-    report = {**figures, "repeats": repeats, "dropped": dict(data.dropped), "source": read}
-    lines = [f"repeats: {repeats:,} of {rows:,} interactions ({repeats / max(rows, 1):.1%})"]
+    report = {
+        **figures,
+        "repeats": repeats,
+        "dropped": dict(data.dropped),
+        "source": read,
+    }
+    lines = [
+        f"repeats: {repeats:,} of {rows:,} interactions ({repeats / max(rows, 1):.1%})"
+    ]
     if repeats >= _COMMON_REPEATS * rows > 0:
-        advice = "users want again what they had: train, tune and choose with --include-seen"
-        lines.append(f"{advice}, which keeps repeats (--duplicates all) and lets lists show them")
+        advice = (
+            "users want again what they had: train, tune and choose with --include-seen"
+        )
+        lines.append(
+            f"{advice}, which keeps repeats (--duplicates all) and lets lists show them"
+        )
     show(json_output, report, (source, [figures]), *lines)
 
 
@@ -81,7 +96,9 @@ def split(
     log: SplitOptions,
     train: Annotated[float, "Share of train."] = 0.7,
     valid: Annotated[float, "Share of validation."] = 0.1,
-    format: Annotated[str | None, "recbole: write RecBole's benchmark files as well."] = None,
+    format: Annotated[
+        str | None, "recbole: write RecBole's benchmark files as well."
+    ] = None,
     name: Name = None,
     json_output: Json = False,
 ) -> None:
@@ -104,7 +121,13 @@ def split(
     summary |= {part: len(getattr(parts, part)) for part in ("train", "valid", "test")}
     summary["digest"] = parts.digest
     said = f"\nAdd to RecBole's configuration (also in benchmark.yaml):\n\n{BENCHMARK_LINES}"
-    show(json_output, summary, (source, [summary]), *([said] if files else []), files=files)
+    show(
+        json_output,
+        summary,
+        (source, [summary]),
+        *([said] if files else []),
+        files=files,
+    )
 
 
 @group.command()
@@ -143,7 +166,9 @@ def list_datasets(json_output: Json = False) -> None:
     """The data sets that are known by name."""
     from leporid.data import DATASETS, cache_dir
 
-    rows = [{"name": d.name, "about": d.about, "page": d.page} for d in DATASETS.values()]
+    rows = [
+        {"name": d.name, "about": d.about, "page": d.page} for d in DATASETS.values()
+    ]
     lines = ["\n    ".join(row.values()) for row in rows]
     value = {"cache": str(cache_dir()), "datasets": rows}
     show(json_output, value, *lines, f"kept in {cache_dir()}")
@@ -153,9 +178,13 @@ def list_datasets(json_output: Json = False) -> None:
 @as_command
 def import_events(
     output: LogFile,
-    store: Annotated[str, Option("--from-store", help="Store of `leporid serve`: a file or URL.")],
+    store: Annotated[
+        str, Option("--from-store", help="Store of `leporid serve`: a file or URL.")
+    ],
     log: LogOptions,
-    source: Annotated[str | None, Argument(metavar="[LOG]", help="A log to add them to.")] = None,
+    source: Annotated[
+        str | None, Argument(metavar="[LOG]", help="A log to add them to.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Write the events that a service has stored as a log for the next training."""

@@ -37,7 +37,9 @@ class _Study:
     init: Annotated[str | None, "Initialiser, for neural models."] = None
     recipe: Annotated[str | None, "Recipe, for neural models [general]."] = None
     device: Annotated[str | None, DeviceName("Device, for neural models.")] = None
-    inner_validation: Annotated[bool, "Evaluate on an inner split, as far off as test."] = False
+    inner_validation: Annotated[
+        bool, "Evaluate on an inner split, as far off as test."
+    ] = False
 
 
 def tune(
@@ -56,20 +58,31 @@ def tune(
     from leporid import models
     from leporid.runs import tune as run_study
 
-    searched, options = [*models.get(model).search_space], {**vars(study), **parse_settings(set)}
+    searched, options = (
+        [*models.get(model).search_space],
+        {**vars(study), **parse_settings(set)},
+    )
     options["recipe"] = study.recipe or models.DEFAULT_RECIPE
     split = log.split(data, quiet=json_output)
     result = run_study(model, split, progress=not json_output, **options)
     rows = []
     for trial in sorted(result.trials, key=lambda trial: -(trial["value"] or 0.0))[:5]:
         value = "failed" if trial["value"] is None else trial["value"]
-        row = {"trial": trial["number"], study.metric: value, "seconds": trial["seconds"] or 0.0}
+        row = {
+            "trial": trial["number"],
+            study.metric: value,
+            "seconds": trial["seconds"] or 0.0,
+        }
         rows.append(row | {key: _short(trial["settings"].get(key)) for key in searched})
     part = "the inner validation split" if study.inner_validation else "validation"
-    title = f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {part}"
+    title = (
+        f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {part}"
+    )
     # None, "all" for a window, is what a setting is when it is left out.
     chosen = {key: result.best_config[key] for key in searched}
-    settings = (f"--set {key}={_short(v)}" for key, v in chosen.items() if v is not None)
+    settings = (
+        f"--set {key}={_short(v)}" for key, v in chosen.items() if v is not None
+    )
     show(json_output, vars(result), (title, rows), " ".join(["best:", *settings]))
 
 
@@ -82,7 +95,9 @@ def run(
     root: Annotated[Path, OutputFolder("Where records are kept.")] = Path("results"),
     device: Device = "auto",
     retry_failed: Annotated[bool, "Run cells again that failed before."] = False,
-    data: Annotated[Path | None, "Folder of the logs that the file names by path."] = None,
+    data: Annotated[
+        Path | None, "Folder of the logs that the file names by path."
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Run an experiment grid; finished cells are skipped, interrupted ones resume.
@@ -113,11 +128,21 @@ def compare(
     runs: Annotated[
         list[Path] | None, Argument(help="Folders of `leporid train`, or record files.")
     ] = None,
-    metrics: Annotated[str, "Metrics to show and test, separated by commas."] = "NDCG@10,HR@10",
-    against: Annotated[str | None, "Test all others against this run [every pair]."] = None,
-    report: Annotated[Path | None, OutputFile("Also write a page, such as compare.html.")] = None,
-    live: Annotated[str | None, "Instead of runs: the store of `leporid serve --share`."] = None,
-    days: Annotated[int, "--live: an event is a hit of lists shown up to so long before."] = 7,
+    metrics: Annotated[
+        str, "Metrics to show and test, separated by commas."
+    ] = "NDCG@10,HR@10",
+    against: Annotated[
+        str | None, "Test all others against this run [every pair]."
+    ] = None,
+    report: Annotated[
+        Path | None, OutputFile("Also write a page, such as compare.html.")
+    ] = None,
+    live: Annotated[
+        str | None, "Instead of runs: the store of `leporid serve --share`."
+    ] = None,
+    days: Annotated[
+        int, "--live: an event is a hit of lists shown up to so long before."
+    ] = 7,
     json_output: Json = False,
 ) -> None:
     """Metrics of several runs side by side, and whether they differ by more than chance.
@@ -131,7 +156,9 @@ def compare(
 
     if live is not None:
         if runs:
-            raise ConfigError("--live compares the runs in its store: leave out the folders")
+            raise ConfigError(
+                "--live compares the runs in its store: leave out the folders"
+            )
         _compare_live(live, days, json_output)
         return
     if runs is None or len(runs) < 2:
@@ -148,7 +175,9 @@ def compare(
         cells["history"] = row["seen"]
         for name in names:
             mean, low, high, tail = row[name].values()
-            cells[name] = f"{mean:.4f}" + ("" if low is None else f" [{low:.4f}, {high:.4f}]")
+            cells[name] = f"{mean:.4f}" + (
+                "" if low is None else f" [{low:.4f}, {high:.4f}]"
+            )
             if tail is not None:
                 cells[f"{name} tail"] = f"{tail:.4f}"
         shown.append(cells)
@@ -156,9 +185,16 @@ def compare(
         cells = {"metric": test.metric, "runs": f"{test.name_a} - {test.name_b}"}
         cells |= {"difference": f"{test.difference:+.4f}"}
         cells |= {"95% interval": f"{test.low:+.4f} .. {test.high:+.4f}"}
-        differences.append(cells | {"p (Holm)": f"{test.p_value:.2g}", "outcome": test.outcome})
-    tables = {"runs on test, with 95% intervals": shown, "differences, paired by user": differences}
-    said = [f"not tested: {', '.join(untested)} kept no hits per user"] if untested else []
+        differences.append(
+            cells | {"p (Holm)": f"{test.p_value:.2g}", "outcome": test.outcome}
+        )
+    tables = {
+        "runs on test, with 95% intervals": shown,
+        "differences, paired by user": differences,
+    }
+    said = (
+        [f"not tested: {', '.join(untested)} kept no hits per user"] if untested else []
+    )
     if report is not None:
         write_comparison(report, rows, tests, tables)
         said.append(f"wrote {report}")
@@ -177,26 +213,42 @@ def _compare_live(store: str, days: int, json_output: bool) -> None:
         rows, left_out = result.rows(), result.left_out
         parts += [(f"lists with events within {days} days", rows), result.sentence()]
         if left_out:
-            parts.append(f"{left_out:,} users were shown lists of both and are left out")
+            parts.append(
+                f"{left_out:,} users were shown lists of both and are left out"
+            )
         needed = {"users_needed": result.users_needed, "left_out": left_out}
-        report.append({"runs": rows, "difference": result.comparison.to_dict(), **needed})
+        report.append(
+            {"runs": rows, "difference": result.comparison.to_dict(), **needed}
+        )
     show(json_output, report, *parts)
 
 
 def evaluate(
-    data: Annotated[str, "Interaction log: a file, a data set, or a folder of `data split`."],
+    data: Annotated[
+        str, "Interaction log: a file, a data set, or a folder of `data split`."
+    ],
     log: SplitOptions,
-    model: Annotated[Path | None, Argument(help="Folder of a saved model, or of a run.")] = None,
-    recommendations: Annotated[Path | None, "CSV or parquet file instead of a model."] = None,
-    columns: Annotated[str, "Names of those columns, separated by commas."] = "user,item,score",
+    model: Annotated[
+        Path | None, Argument(help="Folder of a saved model, or of a run.")
+    ] = None,
+    recommendations: Annotated[
+        Path | None, "CSV or parquet file instead of a model."
+    ] = None,
+    columns: Annotated[
+        str, "Names of those columns, separated by commas."
+    ] = "user,item,score",
     part: Annotated[str, "test or valid."] = "test",
     at: Annotated[str, "Cut-offs, separated by commas."] = "1,5,10",
     metrics: Annotated[str | None, "Only these, for example HR,F1,NDCG [all]."] = None,
-    stratum: Annotated[list[str] | None, "Also over this group [tail-users, cold-users]."] = None,
+    stratum: Annotated[
+        list[str] | None, "Also over this group [tail-users, cold-users]."
+    ] = None,
     export: Annotated[
         Path | None, OutputFile("Write one row per user to this .csv or .parquet file.")
     ] = None,
-    rules: Annotated[Path | None, "Rules, .toml or .json: what each costs, and all."] = None,
+    rules: Annotated[
+        Path | None, "Rules, .toml or .json: what each costs, and all."
+    ] = None,
     items: Annotated[Path | None, "Table with the columns that the rules name."] = None,
     json_output: Json = False,
 ) -> None:
@@ -208,16 +260,23 @@ def evaluate(
     if (model is None) == (recommendations is None):
         raise ConfigError("give either the folder of a model or --recommendations FILE")
     if export is not None and export.suffix not in (".csv", ".parquet"):
-        raise ConfigError(f"--export writes .csv or .parquet files, not {export.name!r}")
+        raise ConfigError(
+            f"--export writes .csv or .parquet files, not {export.name!r}"
+        )
     cuts, names = parse_list(at, "--at"), parse_list(columns)
     if len(names) != 3:
-        raise ConfigError(f"--columns takes three names, user,item,score, not {columns!r}")
+        raise ConfigError(
+            f"--columns takes three names, user,item,score, not {columns!r}"
+        )
 
     from leporid.evaluation import Recommendations
     from leporid.evaluation import evaluate as evaluate_model
 
     if model is not None and (model / "validated" / "model.json").is_file():
-        typer.echo("the validated model is evaluated: the final one was fitted on test", err=True)
+        typer.echo(
+            "the validated model is evaluated: the final one was fitted on test",
+            err=True,
+        )
     ranked: Any = None if model is None else load_model(model, validated=True)
     if recommendations is not None:
         ranked = Recommendations.read(recommendations, *names)
@@ -230,7 +289,11 @@ def evaluate(
         how |= {"metrics": parse_list(metrics or "") or None}
         how["include_seen"] = split.include_seen
         table = evaluate_model(ranked, split, **how)
-        costs = [] if rules is None else _costs_of_rules(rules, items, ranked, split, table, how)
+        costs = (
+            []
+            if rules is None
+            else _costs_of_rules(rules, items, ranked, split, table, how)
+        )
     notes = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]
     for note in notes:
         typer.echo(f"warning: {note}", err=True)
@@ -242,14 +305,21 @@ def evaluate(
     about = ("skipped", "cold", "repeated", "part", "protocol")
     report = {"users": len(table), **{name: getattr(table, name) for name in about}}
     bounds = {name: [of.low, of.high] for name, of in intervals.items()}
-    report |= {"metrics": means, "intervals": bounds, "strata": strata, "warnings": notes}
+    report |= {
+        "metrics": means,
+        "intervals": bounds,
+        "strata": strata,
+        "warnings": notes,
+    }
     report |= {"rules": [cost.to_dict() for cost in costs]} if rules else {}
     rows = []
     for name, value in means.items():
         of = intervals.get(name)
         row = {"metric": name, "all users": value}
         row["95% interval"] = "" if of is None else f"{of.low:.4f} .. {of.high:.4f}"
-        rows.append(row | {stratum: own.get(name, "") for stratum, own in strata.items()})
+        rows.append(
+            row | {stratum: own.get(name, "") for stratum, own in strata.items()}
+        )
     said = [
         f"{len(table):,} users evaluated, {table.cold:,} of them cold (without training "
         f"interactions); {table.skipped:,} left out because they have no {part} items"
@@ -263,14 +333,21 @@ def evaluate(
 
 
 def _costs_of_rules(
-    path: Path, items: Path | None, model: Any, split: Any, plain: Any, how: dict[str, Any]
+    path: Path,
+    items: Path | None,
+    model: Any,
+    split: Any,
+    plain: Any,
+    how: dict[str, Any],
 ) -> list[Any]:
     """Lists with each kind of rule alone, and with all, against those without."""
     from leporid.evaluation import Recommendations, compare_all, evaluate
     from leporid.ranking import Rules
 
     if isinstance(model, Recommendations):
-        raise ConfigError("lists are evaluated as given: --rules needs the folder of a model")
+        raise ConfigError(
+            "lists are evaluated as given: --rules needs the folder of a model"
+        )
     rules, catalogue = Rules.read(path), model.catalogue(items)
     kinds = rules.alone() | {"all": rules} if len(rules.alone()) > 1 else rules.alone()
     sides = {

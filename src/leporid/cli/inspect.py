@@ -9,7 +9,9 @@ from leporid.errors import ConfigError
 def inspect(
     source: VectorSource,
     data: Annotated[str | None, "Folder of `data split`, for --probe."] = None,
-    probe: Annotated[bool, "How well the vectors alone predict validation of --data."] = False,
+    probe: Annotated[
+        bool, "How well the vectors alone predict validation of --data."
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Show rows, columns and lengths of embeddings, and what they alone predict."""
@@ -27,10 +29,14 @@ def inspect(
     vectors = read_any(source)
     sides: list[dict[str, Any]] = []
     for side, embedding, _ in vectors.sides():
-        lengths = np.quantile(np.linalg.norm(embedding.vectors, axis=1), [0, 0.5, 1]).tolist()
+        lengths = np.quantile(
+            np.linalg.norm(embedding.vectors, axis=1), [0, 0.5, 1]
+        ).tolist()
         row = {"side": side, "rows": embedding.n, "dim": embedding.dim}
         row |= {"isolated": int(embedding.isolated.sum())}
-        sides.append(row | dict(zip(("shortest", "median", "longest"), lengths, strict=True)))
+        sides.append(
+            row | dict(zip(("shortest", "median", "longest"), lengths, strict=True))
+        )
     tables, predicted = [("vectors and their lengths", sides)], []
     if data is not None:
         split = SplitOptions().split(data, quiet=json_output)

@@ -37,7 +37,9 @@ SPELLINGS = {
 
 Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
 Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
-SplitSource = Annotated[str, Argument(help="Log: a file, a data set, or a `data split` folder.")]
+SplitSource = Annotated[
+    str, Argument(help="Log: a file, a data set, or a `data split` folder.")
+]
 
 
 class DeviceName(str):
@@ -79,27 +81,41 @@ class FormatOptions:
 class LogOptions:
     """How an interaction log is read and filtered."""
 
-    core: Annotated[int, "Keep users and items with at least this many interactions; 0: all."] = 0
+    core: Annotated[
+        int, "Keep users and items with at least this many interactions; 0: all."
+    ] = 0
     user: Annotated[str | None, "User column; else found by name."] = None
     item: Annotated[str | None, "Item column; else found by name."] = None
     time: Annotated[str | None, "Time column; else found by name."] = None
     rating: Annotated[str | None, "Rating column; else found by name."] = None
-    min_rating: Annotated[float | None, "Keep rows with at least this rating; else all."] = None
+    min_rating: Annotated[
+        float | None, "Keep rows with at least this rating; else all."
+    ] = None
     weight: Annotated[str | None, "Column of row weights; else all the same."] = None
     event: Annotated[str | None, "Column of the kinds of events."] = None
-    event_weights: Annotated[str | None, "view=1,purchase=5; below 0: a dislike."] = None
+    event_weights: Annotated[str | None, "view=1,purchase=5; below 0: a dislike."] = (
+        None
+    )
     goal: Annotated[str | None, "Kinds of events that are targets; else all."] = None
-    duplicates: Annotated[str, "Of a pair that occurs again keep the first, sum or all."] = "first"
-    separator: Annotated[str | None, "Between the fields of a text file; else found."] = None
+    duplicates: Annotated[
+        str, "Of a pair that occurs again keep the first, sum or all."
+    ] = "first"
+    separator: Annotated[
+        str | None, "Between the fields of a text file; else found."
+    ] = None
     header: Annotated[bool | None, "First line holds names; else found."] = None
     encoding: Annotated[str, "Of a text file."] = "utf-8"
-    order: Annotated[str | None, "file: the rows are in time order, whatever their times."] = None
+    order: Annotated[
+        str | None, "file: the rows are in time order, whatever their times."
+    ] = None
 
     def load(self, source: str, *, quiet: bool = False) -> Interactions:
         """Read and filter the log; says on stderr what was guessed and dropped, unless `quiet`."""
         from leporid.data import load
 
-        options = {field.name: getattr(self, field.name) for field in fields(LogOptions)}
+        options = {
+            field.name: getattr(self, field.name) for field in fields(LogOptions)
+        }
         core, weights = options.pop("core"), options.pop("event_weights")
         if weights is not None:
             options["weights"] = parse_numbers(parse_list(weights), "--event-weights")
@@ -125,33 +141,52 @@ class LogOptions:
 class SplitOptions(LogOptions):
     """How a log is read, filtered and cut into train, validation and test."""
 
-    protocol: Annotated[str, "temporal, leave-last-out, global-time or random."] = "temporal"
-    split_seed: Annotated[int, "Seed of a random split (also of a log without times)."] = 0
-    include_seen: Annotated[bool | None, "Lists may show what a user already has."] = None
+    protocol: Annotated[str, "temporal, leave-last-out, global-time or random."] = (
+        "temporal"
+    )
+    split_seed: Annotated[
+        int, "Seed of a random split (also of a log without times)."
+    ] = 0
+    include_seen: Annotated[bool | None, "Lists may show what a user already has."] = (
+        None
+    )
 
     def load(self, source: str, *, quiet: bool = False) -> Interactions:
         """As above; where lists may show an item again, repeats are kept."""
-        repeats = "all" if self.include_seen and self.duplicates == "first" else self.duplicates
-        return super(SplitOptions, replace(self, duplicates=repeats)).load(source, quiet=quiet)
+        repeats = (
+            "all"
+            if self.include_seen and self.duplicates == "first"
+            else self.duplicates
+        )
+        return super(SplitOptions, replace(self, duplicates=repeats)).load(
+            source, quiet=quiet
+        )
 
     def split(self, source: str, *, quiet: bool = False) -> Split:
         """Read and cut the log, or read a split as it was saved."""
         from leporid.data import Split, is_split, split_by
 
         if not is_split(source):
-            parts = split_by(self.load(source, quiet=quiet), self.protocol, seed=self.split_seed)
+            parts = split_by(
+                self.load(source, quiet=quiet), self.protocol, seed=self.split_seed
+            )
             return parts.including_seen(self.include_seen)
         changed = [
             field.name
             for field in fields(self)
-            if field.name != "include_seen" and getattr(self, field.name) != field.default
+            if field.name != "include_seen"
+            and getattr(self, field.name) != field.default
         ]
         if changed:
             names = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
-            raise ConfigError(f"{source} is a split, already filtered and cut: leave out {names}")
+            raise ConfigError(
+                f"{source} is a split, already filtered and cut: leave out {names}"
+            )
         split = Split.load(source).including_seen(self.include_seen)
         if not quiet:
-            sizes = ", ".join(f"{len(getattr(split, p)):,} {p}" for p in ("train", "valid", "test"))
+            sizes = ", ".join(
+                f"{len(getattr(split, p)):,} {p}" for p in ("train", "valid", "test")
+            )
             typer.echo(f"{source}: a split by {split.protocol}: {sizes}", err=True)
         return split
 
@@ -175,7 +210,9 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
             names = [long] if default is False else SPELLINGS.get(name, [])
             hint = Annotated[kind, Option(*names, help=about)]
         keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=hint))
+        parameters.append(
+            inspect.Parameter(name, keyword, default=default, annotation=hint)
+        )
 
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
@@ -194,13 +231,17 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
             if values[name] is not None:
                 _check_value(about, values[name])
         whole = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            name: group(
+                **{field.name: values.pop(field.name) for field in fields(group)}
+            )
             for name, group in groups.items()
         }
         function(**whole, **values)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in parameters
+    }
     return run
 
 
@@ -234,9 +275,14 @@ def parse_settings(pairs: list[str] | None, option: str = "--set") -> dict[str, 
 def parse_numbers(pairs: list[str], option: str) -> dict[str, float]:
     """NAME=NUMBER of each pair."""
     try:
-        return {key: float(value) for key, _, value in (pair.rpartition("=") for pair in pairs)}
+        return {
+            key: float(value)
+            for key, _, value in (pair.rpartition("=") for pair in pairs)
+        }
     except ValueError:
-        raise ConfigError(f"{option} takes view=1,purchase=5, not {','.join(pairs)!r}") from None
+        raise ConfigError(
+            f"{option} takes view=1,purchase=5, not {','.join(pairs)!r}"
+        ) from None
 
 
 def parse_list(text: str, option: str | None = None) -> list[Any]:
@@ -247,7 +293,9 @@ def parse_list(text: str, option: str | None = None) -> list[Any]:
     try:
         return [int(part) for part in parts]
     except ValueError:
-        raise ConfigError(f"{option} takes whole numbers such as 1,5,10, not {text!r}") from None
+        raise ConfigError(
+            f"{option} takes whole numbers such as 1,5,10, not {text!r}"
+        ) from None
 
 
 def load_model(path: Path, *, validated: bool = False) -> Recommender:
@@ -268,20 +316,29 @@ def _print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
         numeric = isinstance(rows[0][column], int | float)
         table.add_column(escape(column), justify="right" if numeric else "left")
     for row in rows:
-        cells = (str(v) if column in _ID_COLUMNS else _cell(v) for column, v in row.items())
+        cells = (
+            str(v) if column in _ID_COLUMNS else _cell(v) for column, v in row.items()
+        )
         table.add_row(*map(escape, cells))
     Console().print(table)
 
 
 def show(
-    json_output: bool, value: Any, *parts: str | tuple[str, Any], files: Sequence[Any] | None = None
+    json_output: bool,
+    value: Any,
+    *parts: str | tuple[str, Any],
+    files: Sequence[Any] | None = None,
 ) -> None:
     """`value`, with the written files if any, as JSON; else lines, and tables as (title, rows).
 
     A table without rows is not shown.
     """
     if json_output:
-        document = value if files is None else {**value, "files": [str(file) for file in files]}
+        document = (
+            value
+            if files is None
+            else {**value, "files": [str(file) for file in files]}
+        )
         typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
         return
     for part in (*parts, *(f"wrote {file}" for file in files or ())):
@@ -294,4 +351,8 @@ def show(
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return (
+        f"{value:,}"
+        if isinstance(value, int) and not isinstance(value, bool)
+        else str(value)
+    )

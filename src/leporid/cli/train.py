@@ -42,14 +42,20 @@ class _Method:
 
     method: Annotated[str, "A name of `leporid initializers`."] = "leporid"
     dim: Annotated[int, "Number of columns."] = 64
-    k: Annotated[int | None, "Neighbours in the KNN graph (le, leporid, netmf) [1000]."] = None
+    k: Annotated[
+        int | None, "Neighbours in the KNN graph (le, leporid, netmf) [1000]."
+    ] = None
     alpha: Annotated[float | None, "Popularity regularisation (leporid) [0.5]."] = None
-    landmarks: Annotated[str | None, "Fit on so many users (or auto), extend to the rest."] = None
+    landmarks: Annotated[
+        str | None, "Fit on so many users (or auto), extend to the rest."
+    ] = None
     seed: Seed = 0
     device: Annotated[
         str | None, DeviceName("auto, cpu or cuda, for methods that can use a GPU.")
     ] = None
-    set: Annotated[list[str] | None, "Another setting of the method, NAME=VALUE."] = None
+    set: Annotated[list[str] | None, "Another setting of the method, NAME=VALUE."] = (
+        None
+    )
 
     def initializer(self) -> Any:
         settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.set)}
@@ -64,8 +70,12 @@ class _Method:
 class _Resources:
     """Where they are computed, and from what."""
 
-    scheduler: Annotated[str | None, "Dask cluster to use: tcp://host:port (le, leporid)."] = None
-    memory: Annotated[str | None, "Stay within it, such as 2GB: DATA streams (le, leporid)."] = None
+    scheduler: Annotated[
+        str | None, "Dask cluster to use: tcp://host:port (le, leporid)."
+    ] = None
+    memory: Annotated[
+        str | None, "Stay within it, such as 2GB: DATA streams (le, leporid)."
+    ] = None
     cache: Annotated[bool, "Read and keep fitted vectors on disk."] = True
 
 
@@ -76,7 +86,9 @@ def embed(
     resources: _Resources,
     format: FormatOptions,
     log: SplitOptions,
-    part: Annotated[str, "all of DATA, or train: what its split would train on."] = "all",
+    part: Annotated[
+        str, "all of DATA, or train: what its split would train on."
+    ] = "all",
     json_output: Json = False,
 ) -> None:
     """Compute initial embeddings for every user and item of DATA.
@@ -91,7 +103,9 @@ def embed(
     train, protocol = _read(data, part, log, resources, json_output)
     began = perf_counter()
     if train is None:
-        vectors = _out_of_core(initializer, data, output, resources, log, not json_output)
+        vectors = _out_of_core(
+            initializer, data, output, resources, log, not json_output
+        )
     else:
         vectors = _fit(initializer, train, resources, not json_output)
     seconds = perf_counter() - began
@@ -101,11 +115,16 @@ def embed(
         about, residual = embedding.provenance, embedding.provenance.get("residual")
         zero = int((~embedding.vectors.any(axis=1)).sum())
         row = {"side": side, "rows": embedding.n, "dim": embedding.dim}
-        row |= {"isolated": int(about.get("isolated", zero)), "landmarks": about.get("landmarks")}
+        row |= {
+            "isolated": int(about.get("isolated", zero)),
+            "landmarks": about.get("landmarks"),
+        }
         rows.append(row | {"largest residual": residual and float(f"{residual:.3g}")})
     # Columns that say something, "-" where a side has nothing to say.
     shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
-    table = [{key: "-" if row[key] is None else row[key] for key in shown} for row in rows]
+    table = [
+        {key: "-" if row[key] is None else row[key] for key in shown} for row in rows
+    ]
     report = {"method": method.method, "settings": initializer.config.to_dict()}
     report |= {"seconds": seconds, "sides": rows, "format": format.format}
     report |= {"part": "train" if protocol else "all", "protocol": protocol}
@@ -121,17 +140,24 @@ def _read(
     from leporid.data import is_split
 
     if log.weight is not None:
-        raise ConfigError("initial embeddings do not depend on weights: leave out --weight")
+        raise ConfigError(
+            "initial embeddings do not depend on weights: leave out --weight"
+        )
     if part not in ("all", "train"):
         raise UnknownNameError("part", part, ["all", "train"])
     if part == "train" or is_split(data):
         if resources.memory:
-            raise ConfigError("--memory streams a whole log: leave it out to embed a training part")
+            raise ConfigError(
+                "--memory streams a whole log: leave it out to embed a training part"
+            )
         split = log.split(data, quiet=quiet)
         if not quiet:
             typer.echo(f"embedding the training part of {split.protocol}", err=True)
         return split.train, split.protocol
-    if (log.protocol, log.split_seed) != (SplitOptions.protocol, SplitOptions.split_seed):
+    if (log.protocol, log.split_seed) != (
+        SplitOptions.protocol,
+        SplitOptions.split_seed,
+    ):
         raise ConfigError("--protocol and --split-seed go with --part train")
     if not quiet:
         advice = "for a benchmark give --part train"
@@ -139,20 +165,26 @@ def _read(
     return None if resources.memory else log.load(data, quiet=quiet), None
 
 
-def _fit(initializer: Any, train: Any, resources: _Resources, progress: bool) -> InitialEmbeddings:
+def _fit(
+    initializer: Any, train: Any, resources: _Resources, progress: bool
+) -> InitialEmbeddings:
     """The vectors, from the cache or from a cluster where those are asked."""
     from leporid.embeddings import cached_fit
 
     with ExitStack() as stack:
         if resources.scheduler is not None:
             if not hasattr(initializer, "client"):
-                raise ConfigError(f"--scheduler is for le and leporid, not {initializer.name}")
+                raise ConfigError(
+                    f"--scheduler is for le and leporid, not {initializer.name}"
+                )
 
             from leporid.distributed import connect
 
             initializer.client = stack.enter_context(connect(resources.scheduler))
             stack.callback(setattr, initializer, "client", None)
-        return cached_fit(initializer, train, use_cache=resources.cache, progress=progress)
+        return cached_fit(
+            initializer, train, use_cache=resources.cache, progress=progress
+        )
 
 
 def _out_of_core(
@@ -173,13 +205,17 @@ def _out_of_core(
     for option, value in others.items():
         if value is not None:
             option = option.replace("_", "-")
-            raise ConfigError(f"--memory and --{option} do not go together: leave one out")
+            raise ConfigError(
+                f"--memory and --{option} do not go together: leave one out"
+            )
     for key in ("protocol", "split_seed", "include_seen"):  # they are about a split
         del options[key]
     with suppress(OSError):  # what it needs meanwhile cannot be written then either
         output.parent.mkdir(parents=True, exist_ok=True)
     memory, scratch = resources.memory or "", output.parent
-    return embed_stored(initializer, data, memory, scratch=scratch, progress=progress, **options)
+    return embed_stored(
+        initializer, data, memory, scratch=scratch, progress=progress, **options
+    )
 
 
 @dataclass(frozen=True)
@@ -187,13 +223,23 @@ class _Training:
     """Which model, from which initialisation, with which settings, and what else is kept."""
 
     model: Annotated[str, "Name of the model."] = "dlr2"
-    init: Annotated[str | None, "Initialiser of the embedding tables, or none [leporid]."] = None
-    recipe: Annotated[str | None, "Named settings [general; classical models have none]."] = None
+    init: Annotated[
+        str | None, "Initialiser of the embedding tables, or none [leporid]."
+    ] = None
+    recipe: Annotated[
+        str | None, "Named settings [general; classical models have none]."
+    ] = None
     seed: Seed = 123
     steps: Annotated[int | None, "Optimiser steps."] = None
-    set: Annotated[list[str] | None, "A setting of the model, NAME=VALUE; may be repeated."] = None
-    init_set: Annotated[list[str] | None, "A setting of the initialiser, NAME=VALUE."] = None
-    items: Annotated[str | None, "Item table: its columns become features of the items."] = None
+    set: Annotated[
+        list[str] | None, "A setting of the model, NAME=VALUE; may be repeated."
+    ] = None
+    init_set: Annotated[
+        list[str] | None, "A setting of the initialiser, NAME=VALUE."
+    ] = None
+    items: Annotated[
+        str | None, "Item table: its columns become features of the items."
+    ] = None
     users: Annotated[str | None, "User table: likewise."] = None
     features: Annotated[bool | None, "Use them [validation decides]."] = None
     device: Device = "auto"
@@ -205,7 +251,9 @@ class _Training:
         cls, values = models.get(self.model), dict(vars(self))
         takes = cls.takes_initial_vectors
         if self.init not in (None, "none") and not takes:
-            raise ConfigError(f"{self.model} has no embedding tables to fill: leave --init out")
+            raise ConfigError(
+                f"{self.model} has no embedding tables to fill: leave --init out"
+            )
         init = values["init"] = self.init or ("leporid" if takes else "none")
         settings = values["settings"] = parse_settings(values.pop("set"))
         if (steps := values.pop("steps")) is not None:
@@ -219,7 +267,9 @@ class _Training:
         elif init_settings:
             raise ConfigError("--init-set needs an initialiser: name one with --init")
         values["features"] = "auto" if self.features is None else self.features
-        values["recipe"] = models.named_recipe(cls, self.recipe or models.DEFAULT_RECIPE)
+        values["recipe"] = models.named_recipe(
+            cls, self.recipe or models.DEFAULT_RECIPE
+        )
         return {**values, "init_settings": init_settings}
 
 
@@ -258,7 +308,11 @@ def train(
 def _tested(record: RunRecord, check: BaselineCheck | None, users: int) -> list[Any]:
     """The run and the baselines, a row each, and how they compare."""
     tested: dict[str, Any] = {record.model: record}
-    tested |= {f"{other.name} (baseline)": other for other in check.baselines} if check else {}
+    tested |= (
+        {f"{other.name} (baseline)": other for other in check.baselines}
+        if check
+        else {}
+    )
     rows: list[dict[str, Any]] = []
     for name, run in tested.items():
         shown = {key: run.metrics[key] for key in ("HR@10", "F1@10", "NDCG@10")}
@@ -274,6 +328,8 @@ def _tested(record: RunRecord, check: BaselineCheck | None, users: int) -> list[
         hits = f"HR@10 {record.extra['cold_metrics']['HR@10']:.4f} for them"
         parts.append(f"{cold:,} of these users have no interaction in train: {hits}")
     if check is not None:
-        parts.append("baselines have their default settings and are fitted on the same split")
+        parts.append(
+            "baselines have their default settings and are fitted on the same split"
+        )
         parts += filter(None, [check.left_out, check.verdict()])
     return parts

@@ -80,13 +80,19 @@ class LoadReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON-able values."""
-        return {**asdict(self), "columns": dict(self.columns), "guessed": list(self.guessed)}
+        return {
+            **asdict(self),
+            "columns": dict(self.columns),
+            "guessed": list(self.guessed),
+        }
 
     def sentence(self) -> str:
         """What was guessed and what is not read, in one line; empty where neither is so."""
         parts = [f"{role}={self.columns[role]}" for role in self.guessed]
         if parts and self.separator is not None:
-            shown = {"\t": "tab", " ": "space"}.get(self.separator, f"'{self.separator}'")
+            shown = {"\t": "tab", " ": "space"}.get(
+                self.separator, f"'{self.separator}'"
+            )
             parts += [f"separator={shown}", f"header={'yes' if self.header else 'no'}"]
         said = [f"guessed: {', '.join(parts)}"] if parts else []
         said += [f"not read: {listed(self.ignored)}"] if self.ignored else []
@@ -114,7 +120,9 @@ class RawTable(NamedTuple):
 def frame_columns(source: Any, expected: str) -> dict[str, Any]:
     """The columns of a table in memory by name, not yet converted; no package is imported."""
     try:
-        if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # polars.LazyFrame
+        if hasattr(source, "collect_schema") and hasattr(
+            source, "collect"
+        ):  # polars.LazyFrame
             source = source.collect()
         if isinstance(source, Mapping):
             return {str(name): column for name, column in source.items()}
@@ -128,7 +136,9 @@ def frame_columns(source: Any, expected: str) -> dict[str, Any]:
         raise
     except (pa.ArrowException, TypeError, ValueError) as error:
         kind = article(type(source).__name__)
-        raise DataError(f"cannot load {kind}: {expected} ({shortened(error)})") from None
+        raise DataError(
+            f"cannot load {kind}: {expected} ({shortened(error)})"
+        ) from None
 
 
 def converted(column: Any, where: str) -> pa.Array | pa.ChunkedArray:
@@ -185,7 +195,9 @@ def as_arrow(column: Any) -> pa.Array | pa.ChunkedArray:
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
     if isinstance(column, str | bytes | Mapping | set | frozenset):
-        raise TypeError(f"{article(type(column).__name__)} is no column, give a list or an array")
+        raise TypeError(
+            f"{article(type(column).__name__)} is no column, give a list or an array"
+        )
     if hasattr(column, "dtype"):
         categories = hasattr(column.dtype, "categories")
         if categories and type(column).__module__.split(".")[0] == "pandas":
@@ -244,13 +256,18 @@ def _check_inside(values: Iterable[Any]) -> None:
 
 
 def _is_nan(value: Any) -> bool:
-    return isinstance(value, float | np.floating | np.datetime64) and bool(value != value)
+    return isinstance(value, float | np.floating | np.datetime64) and bool(
+        value != value
+    )
 
 
 def _microseconds(values: list[Any]) -> NDArray[np.datetime64]:
     """datetime64[us]: datetimes of any unit; NumPy would let those that are too large wrap."""
     values = [None if type(value).__name__ in _NOTHING else value for value in values]
-    times, seconds = np.array(values, "datetime64[us]"), np.array(values, "datetime64[s]")
+    times, seconds = (
+        np.array(values, "datetime64[us]"),
+        np.array(values, "datetime64[s]"),
+    )
     if not np.array_equal(times.astype("datetime64[s]"), seconds, equal_nan=True):
         raise ValueError("a time is too far from 1970 for 64 bits of microseconds")
     return times
@@ -271,7 +288,9 @@ def looks_like_header(fields: Sequence[str]) -> bool:
     if position_of(fields, " ".join(USUAL_NAMES.values())) is not None:
         return True
     values = [field.strip() for field in fields]
-    return not any(_NUMBER.fullmatch(value) or _DATE.fullmatch(value) for value in values)
+    return not any(
+        _NUMBER.fullmatch(value) or _DATE.fullmatch(value) for value in values
+    )
 
 
 def find_columns(
@@ -295,9 +314,15 @@ def find_columns(
     for role, usual in USUAL_NAMES.items():
         guess = position_of(names, usual) if first_row is None else by_place.get(role)
         if guess is None and role == "time" and first_row is None:
-            matching = (n for n, name in enumerate(names) if _TIME_NAME.fullmatch(_bare(name)))
+            matching = (
+                n for n, name in enumerate(names) if _TIME_NAME.fullmatch(_bare(name))
+            )
             guess = next(matching, None)
-        if guess is not None and role not in positions and guess not in positions.values():
+        if (
+            guess is not None
+            and role not in positions
+            and guess not in positions.values()
+        ):
             positions[role] = guess
             guessed.append(role)
     for role in ("user", "item"):
@@ -321,7 +346,9 @@ def find_columns(
     read = {role: positions[role] for role in named if role != unread}
     used = {*positions.values()}
     ignored = tuple(name for n, name in enumerate(names) if n not in used)
-    return read, LoadReport(origin, kind, named, tuple(guessed), rows=0, ignored=ignored)
+    return read, LoadReport(
+        origin, kind, named, tuple(guessed), rows=0, ignored=ignored
+    )
 
 
 def listed(names: Iterable[str]) -> str:
@@ -329,7 +356,9 @@ def listed(names: Iterable[str]) -> str:
     return shortened(", ".join(names), 500)
 
 
-def find_column(names: Sequence[str], role: str, column: str | int | None, origin: str) -> int:
+def find_column(
+    names: Sequence[str], role: str, column: str | int | None, origin: str
+) -> int:
     """The position of one column: the one the caller named, the only one, or the usual one."""
     if column is not None:
         return _requested_position(names, column, role, origin)
@@ -343,7 +372,9 @@ def find_column(names: Sequence[str], role: str, column: str | int | None, origi
     )
 
 
-def _requested_position(names: Sequence[str], column: str | int, role: str, origin: str) -> int:
+def _requested_position(
+    names: Sequence[str], column: str | int, role: str, origin: str
+) -> int:
     """The position of a column the caller named: exactly, then without its RecBole type."""
     if isinstance(column, int) or (column not in names and column.isdigit()):
         if 0 <= int(column) < len(names):

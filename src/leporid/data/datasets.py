@@ -143,7 +143,9 @@ def fetch(name: str, *, progress: Progress = None) -> DatasetFiles:
         return files
     names = " or ".join(dataset.interactions)
     if dataset.url is not None:
-        raise DataError(f"the archive {dataset.url} holds no {names}: it may have changed")
+        raise DataError(
+            f"the archive {dataset.url} holds no {names}: it may have changed"
+        )
     raise DataError(
         f"{name!r} needs a licence click and is fetched by hand: download it from {dataset.page} "
         f"and put its log as {names} (or the zip archive) into {folder}"
@@ -157,7 +159,10 @@ def _present(dataset: NamedDataset, folder: Path) -> DatasetFiles | None:
 
 
 def extract(
-    archive: Path, folder: Path, needed: Iterable[str], sha256: Mapping[str, str] | None = None
+    archive: Path,
+    folder: Path,
+    needed: Iterable[str],
+    sha256: Mapping[str, str] | None = None,
 ) -> None:
     """Copy the needed members into `folder`, flat and in this order; zipfile checks their CRC.
 
@@ -175,10 +180,17 @@ def extract(
                     shutil.copyfileobj(source, target, 1 << 20)
                     target.seek(0)
                     known = (sha256 or {}).get(name)
-                    if known and hashlib.file_digest(target, "sha256").hexdigest() != known:
-                        raise DataError(f"{name} of {archive.name} has not the sha256 {known}")
+                    if (
+                        known
+                        and hashlib.file_digest(target, "sha256").hexdigest() != known
+                    ):
+                        raise DataError(
+                            f"{name} of {archive.name} has not the sha256 {known}"
+                        )
     except zipfile.BadZipFile as error:
-        raise DataError(f"{archive} is damaged: {error}; delete it and fetch it again") from None
+        raise DataError(
+            f"{archive} is damaged: {error}; delete it and fetch it again"
+        ) from None
 
 
 def _from_wheel(folder: Path, official: DataError) -> None:
@@ -197,7 +209,9 @@ def _from_wheel(folder: Path, official: DataError) -> None:
         extract(wheels[0], folder, _RECBOLE_SHA256, _RECBOLE_SHA256)
 
 
-def download(url: str, target: Path, *, md5: str = "", progress: Progress = None) -> Path:
+def download(
+    url: str, target: Path, *, md5: str = "", progress: Progress = None
+) -> Path:
     """Fetch `url` into `target`; a file whose checksum differs is never kept."""
     import pooch
 
@@ -219,7 +233,9 @@ def download(url: str, target: Path, *, md5: str = "", progress: Progress = None
     except OSError as error:  # of requests, too
         response = getattr(error, "response", None)
         if response is not None:
-            raise DataError(f"{url} answered {response.status_code} {response.reason}") from None
+            raise DataError(
+                f"{url} answered {response.status_code} {response.reason}"
+            ) from None
         raise DataError(f"could not download {url} to {target}: {error}") from None
     finally:
         report.close()

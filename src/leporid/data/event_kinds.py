@@ -35,7 +35,9 @@ class EventKinds(NamedTuple):
         goals = (goal,) if isinstance(goal, str) else tuple(map(str, several))
         if event is None:
             if weights or goals:
-                raise ConfigError("weights and a goal need the event column: event=... (--event)")
+                raise ConfigError(
+                    "weights and a goal need the event column: event=... (--event)"
+                )
             return None
         if not (weights or goals):
             raise ConfigError(
@@ -44,11 +46,17 @@ class EventKinds(NamedTuple):
             )
         for kind, weight in (weights or {}).items():
             if not isinstance(weight, int | float) or not math.isfinite(weight):
-                raise ConfigError(f"the weight of the event {kind!r} is no number: {weight!r}")
+                raise ConfigError(
+                    f"the weight of the event {kind!r} is no number: {weight!r}"
+                )
         for kind in goals:
             if weights and not weights.get(kind, 0) > 0:
-                raise ConfigError(f"the goal {kind!r} has no weight above 0: give it one")
-        return cls({str(k): float(w) for k, w in weights.items()} if weights else None, goals)
+                raise ConfigError(
+                    f"the goal {kind!r} has no weight above 0: give it one"
+                )
+        return cls(
+            {str(k): float(w) for k, w in weights.items()} if weights else None, goals
+        )
 
     def of(
         self, kinds: Sequence[str], origin: str
@@ -57,7 +65,9 @@ class EventKinds(NamedTuple):
         for kind in (*(self.weights or ()), *self.goal):
             if kind not in kinds:
                 found = shortened(", ".join(sorted(set(kinds))), 500)
-                raise DataError(f"{origin} has no event {kind!r} (kinds found: {found})")
+                raise DataError(
+                    f"{origin} has no event {kind!r} (kinds found: {found})"
+                )
         weights = dict.fromkeys(kinds, 1.0) if self.weights is None else self.weights
         by_kind = np.array([weights.get(kind, 0.0) for kind in kinds])
         return by_kind, np.isin(kinds, self.goal) if self.goal else None

@@ -42,7 +42,9 @@ class ItemFeatures:
         return np.asarray(np.diff(self.matrix.indptr) > 0)
 
 
-def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> ItemFeatures:
+def item_features(
+    items: IdMap, *sources: Any, columns: Sequence[str] = ()
+) -> ItemFeatures:
     """The features of `items` (or users, of a `UserTable`) from tables that `ItemTable.load` reads.
 
     `columns` chooses some of the columns, `("title", "year:categories")`, with what they are
@@ -90,16 +92,24 @@ def _joined(tables: list[ItemTable]) -> ItemTable:
         try:
             columns[key] = pa.concat_arrays([part.cast(first.type) for part in parts])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise DataError(f"{name} differ in what column {key!r} holds: {error}") from None
+            raise DataError(
+                f"{name} differ in what column {key!r} holds: {error}"
+            ) from None
     return ItemTable(name, ids, columns)
 
 
-def _kinds(table: ItemTable, columns: Sequence[str], left_out: Counter[str]) -> dict[str, Kind]:
+def _kinds(
+    table: ItemTable, columns: Sequence[str], left_out: Counter[str]
+) -> dict[str, Kind]:
     kinds: dict[str, Any] = {}
     for column in columns or table.columns:
-        name, _, kind = column.partition(":") if column not in table.columns else (column, "", "")
+        name, _, kind = (
+            column.partition(":") if column not in table.columns else (column, "", "")
+        )
         if name not in table.columns:
-            raise UnknownNameError(f"column of {table.name}:", name, list(table.columns))
+            raise UnknownNameError(
+                f"column of {table.name}:", name, list(table.columns)
+            )
         if kind and kind not in get_args(Kind):
             raise ConfigError(f"{column!r} must be one of {', '.join(get_args(Kind))}")
         kinds[name] = kind or _column_kind(name, table.columns[name])
@@ -113,9 +123,17 @@ def _kinds(table: ItemTable, columns: Sequence[str], left_out: Counter[str]) -> 
 def _column_kind(name: str, column: pa.Array) -> Kind | None:
     """What a column holds; None where it is nothing that can be compared."""
     types, kind = pa.types, column.type
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if (
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+    ):
         one_length = len(column.drop_null().value_lengths().unique()) == 1
-        return "vector" if types.is_floating(kind.value_type) and one_length else "categories"
+        return (
+            "vector"
+            if types.is_floating(kind.value_type) and one_length
+            else "categories"
+        )
     if types.is_boolean(kind):
         return "categories"
     numbers = types.is_integer, types.is_floating, types.is_decimal, types.is_temporal
@@ -135,16 +153,24 @@ def _parts(cell: Any) -> list[str]:
         return []
     if not isinstance(cell, list):
         cell = str(cell).split("|" if "|" in str(cell) else ",")
-    return [text for part in cell if part is not None and (text := str(part).strip().casefold())]
+    return [
+        text
+        for part in cell
+        if part is not None and (text := str(part).strip().casefold())
+    ]
 
 
 def _text(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_array:
     words = re.compile(r"\w\w+")
-    cells = (" ".join(map(str, c)) if isinstance(c, list) else c for c in column.to_pylist())
+    cells = (
+        " ".join(map(str, c)) if isinstance(c, list) else c for c in column.to_pylist()
+    )
     return _tf_idf([words.findall(str(cell or "").casefold()) for cell in cells])
 
 
-def _categories(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_array:
+def _categories(
+    column: pa.Array, where: str, left_out: Counter[str]
+) -> sparse.csr_array:
     return _tf_idf([_parts(cell) for cell in column.to_pylist()])
 
 
@@ -168,7 +194,9 @@ def _number(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_
     """Z-scores; the average where there is none."""
     try:
         plain = column.cast(pa.int64()) if pa.types.is_temporal(column.type) else column
-        values = plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).copy()
+        values = (
+            plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).copy()
+        )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"{where} is no column of numbers: {error}") from None
     missing = ~np.isfinite(values)
@@ -184,11 +212,15 @@ def _vector(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_
     rows = column.to_pylist()
     lengths = {len(row) for row in rows if row is not None}
     if len(lengths) != 1:
-        raise DataError(f"{where} must hold vectors of one length, not of {sorted(lengths)}")
+        raise DataError(
+            f"{where} must hold vectors of one length, not of {sorted(lengths)}"
+        )
     nothing = [np.nan] * lengths.pop()
     values = np.array([nothing if row is None else row for row in rows], np.float64)
     usable = np.isfinite(values).all(axis=1)
-    left_out["vectors with missing or infinite entries"] += int(np.count_nonzero(~usable))
+    left_out["vectors with missing or infinite entries"] += int(
+        np.count_nonzero(~usable)
+    )
     if not usable.any():
         raise DataError(f"{where} has no vector without NaN or infinite entries")
     values -= values[usable].mean(axis=0)
@@ -196,7 +228,12 @@ def _vector(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_
     return _unit_rows(sparse.csr_array(values))
 
 
-_BLOCKS = {"text": _text, "categories": _categories, "number": _number, "vector": _vector}
+_BLOCKS = {
+    "text": _text,
+    "categories": _categories,
+    "number": _number,
+    "vector": _vector,
+}
 
 
 def _unit_rows(matrix: sparse.csr_array) -> sparse.csr_array:

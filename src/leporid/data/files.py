@@ -39,7 +39,9 @@ _CODECS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 _UNDECODED = re.compile("[\ud800-\udfff]")
 _NO_SEPARATOR = "\x1f\x1e\x1d"
 """What no line holds, for files with one column."""
-_STAND_INS = [chr(n) for n in (*range(0x1F, 0, -1), *range(0x21, 0x7F)) if n not in b"\t\n\r"]
+_STAND_INS = [
+    chr(n) for n in (*range(0x1F, 0, -1), *range(0x21, 0x7F)) if n not in b"\t\n\r"
+]
 """One of them stands in for a separator of several bytes, which pyarrow cannot split at."""
 _BYTE_ORDER_MARK = "\ufeff".encode()
 
@@ -61,15 +63,21 @@ class SourceFile(NamedTuple):
     def open(self) -> pa.NativeFile:
         """The bytes, decompressed where they are gzip, bzip2 or Zstandard."""
         first = self._beginning()
-        codec = next((name for magic, name in _CODECS.items() if first.startswith(magic)), None)
+        codec = next(
+            (name for magic, name in _CODECS.items() if first.startswith(magic)), None
+        )
         return self.system.open_input_stream(self.content, compression=codec)
 
     def parquet(self, *, whole: bool = False) -> pa_parquet.ParquetFile:
         """A parquet file, of which some columns are read, all rows at once if `whole`."""
-        return pa_parquet.ParquetFile(self.system.open_input_file(self.content), pre_buffer=whole)
+        return pa_parquet.ParquetFile(
+            self.system.open_input_file(self.content), pre_buffer=whole
+        )
 
     def is_folder(self) -> bool:
-        return bool(self.system.get_file_info(self.content).type == fs.FileType.Directory)
+        return bool(
+            self.system.get_file_info(self.content).type == fs.FileType.Directory
+        )
 
     def is_parquet(self) -> bool:
         """A directory, or a file by its content: a parquet file may have any name."""
@@ -84,7 +92,10 @@ class SourceFile(NamedTuple):
 
 def is_address(source: str | os.PathLike[str]) -> bool:
     """Whether this is s3://bucket/key or its like, and no path."""
-    return isinstance(source, str) and re.match(r"[a-z][a-z0-9+.-]+://", source) is not None
+    return (
+        isinstance(source, str)
+        and re.match(r"[a-z][a-z0-9+.-]+://", source) is not None
+    )
 
 
 def located(source: str | os.PathLike[str]) -> Path:
@@ -140,7 +151,9 @@ def in_words(origin: str, trouble: str = "cannot be read") -> Iterator[None]:
             raise DataError(_no_memory(origin)) from None
         reason = error.strerror or shortened(error)
         if re.search("compressed|decompress|inflate|zlib|BZ2|ZSTD", reason):
-            raise DataError(f"{origin} is not a whole compressed file: {reason}") from None
+            raise DataError(
+                f"{origin} is not a whole compressed file: {reason}"
+            ) from None
         raise DataError(f"could not read {origin}: {reason}") from None
     except MemoryError:  # pyarrow's is one too
         raise DataError(_no_memory(origin)) from None
@@ -221,7 +234,9 @@ def text_table(file: SourceFile, separator: str, *, header: bool = False) -> pa.
         return read("latin-1")
 
 
-def look(file: SourceFile, separator: str | None, header: bool | None, encoding: str) -> Layout:
+def look(
+    file: SourceFile, separator: str | None, header: bool | None, encoding: str
+) -> Layout:
     """Find the separator, the header and the names from the first line that is not blank."""
     path, line, text = file.path, 0, ""
     with file.open() as content:
@@ -240,14 +255,20 @@ def look(file: SourceFile, separator: str | None, header: bool | None, encoding:
             raise EncodingError(where, encoding)
         text = text.removeprefix("\ufeff")
         if re.match(r'\s*[\[{]\s*["\[{]', text):
-            raise DataError(f"{where}: this looks like JSON: convert it to CSV or parquet")
+            raise DataError(
+                f"{where}: this looks like JSON: convert it to CSV or parquet"
+            )
         separator = separator or _guess_separator(file.suffix, text)
         if any(character in separator for character in '"\r\n\0'):
-            raise ConfigError(f"{separator!r} cannot separate fields: give another separator")
+            raise ConfigError(
+                f"{separator!r} cannot separate fields: give another separator"
+            )
         single = len(separator.encode()) == 1
         quoting = single and file.suffix not in (".inter", ".item")
         fields, taken = text.rstrip("\r\n").split(separator), 1
-        if quoting and '"' in text:  # inside quotes the row may go on over several lines
+        if (
+            quoting and '"' in text
+        ):  # inside quotes the row may go on over several lines
             reader = csv.reader(chain([text], lines), delimiter=separator, strict=True)
             try:
                 fields, taken = next(reader), reader.line_num
@@ -257,18 +278,30 @@ def look(file: SourceFile, separator: str | None, header: bool | None, encoding:
     fields = [field.strip() for field in fields]
     if header is None:
         header = looks_like_header(fields)
-    names = fields if header else [f"column {position}" for position in range(len(fields))]
+    names = (
+        fields if header else [f"column {position}" for position in range(len(fields))]
+    )
     begin = line + taken if header else line
-    return Layout(file, encoding, separator, delimiter, quoting, header, names, fields, begin)
+    return Layout(
+        file, encoding, separator, delimiter, quoting, header, names, fields, begin
+    )
 
 
 def _stand_in(file: SourceFile, encoding: str, separator: str) -> str:
     """A character of one byte that is nowhere in the file."""
-    free = dict.fromkeys(character for character in _STAND_INS if character not in separator)
+    free = dict.fromkeys(
+        character for character in _STAND_INS if character not in separator
+    )
     try:
         with file.open() as content:
-            for block in iter(partial(_as_utf8(content, encoding).read, LONGEST_ROW), b""):
-                free = {character: None for character in free if character.encode() not in block}
+            for block in iter(
+                partial(_as_utf8(content, encoding).read, LONGEST_ROW), b""
+            ):
+                free = {
+                    character: None
+                    for character in free
+                    if character.encode() not in block
+                }
     except UnicodeError as error:
         raise EncodingError(file.path, encoding, f" ({error})") from None
     if not free:
@@ -318,7 +351,9 @@ def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
         raise _fault(layout, str(error)) from None
 
 
-def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
+def batches_of(
+    layout: Layout, convert: pa_csv.ConvertOptions
+) -> Iterator[pa.RecordBatch]:
     """What `table_of` reads, a block of text at a time."""
     options = _options(layout, _block_size(layout), threads=False)
     try:
@@ -361,7 +396,10 @@ def _cuts_a_quoted_line_break(layout: Layout, size: int) -> bool:
             if inside and pending.endswith(b"\r") and block.startswith(b"\n"):
                 return True
             if start < 0 and block.startswith(_BYTE_ORDER_MARK):
-                block, start = block.removeprefix(_BYTE_ORDER_MARK), start + len(_BYTE_ORDER_MARK)
+                block, start = (
+                    block.removeprefix(_BYTE_ORDER_MARK),
+                    start + len(_BYTE_ORDER_MARK),
+                )
             known = pending + (block or b"\n")
             end = len(known)
             if inside or b'"' in block:
@@ -417,7 +455,11 @@ def _opened(layout: Layout, whole: bool = False) -> Iterator[Any]:
                 return
             replaced = _Replaced(_as_utf8(file, layout.encoding))
             replaced.pair = layout.separator.encode(), layout.delimiter.encode()
-            yield pa.BufferReader(b"".join(iter(replaced.read, b""))) if whole else replaced
+            yield (
+                pa.BufferReader(b"".join(iter(replaced.read, b"")))
+                if whole
+                else replaced
+            )
     except UnicodeError as error:
         raise EncodingError(layout.file.path, layout.encoding, f" ({error})") from None
 
@@ -447,7 +489,9 @@ def _fault(layout: Layout, message: str) -> DataError:
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if layout.quoting else csv.QUOTE_NONE
     line, limit = layout.line, csv.field_size_limit(LONGEST_ROW)
     with _opened(layout) as file:
-        text = io.TextIOWrapper(file, layout.parsed_encoding, "surrogateescape", newline="")
+        text = io.TextIOWrapper(
+            file, layout.parsed_encoding, "surrogateescape", newline=""
+        )
         for _ in range(layout.line - 1):
             text.readline()
         reader = csv.reader(text, delimiter=layout.delimiter, quoting=quoting)

@@ -45,8 +45,15 @@ class IdMap:
             array = _as_array(values)
             whole = pa.types.is_integer(array.type) or pa.types.is_null(array.type)
             distinct = pc.unique(array.cast(pa.int64() if whole else pa.string()))
-        except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
-            raise DataError(f"{kind} ids must be 64-bit integers or text: {error}") from None
+        except (
+            pa.ArrowException,
+            OverflowError,
+            TypeError,
+            UnicodeEncodeError,
+        ) as error:
+            raise DataError(
+                f"{kind} ids must be 64-bit integers or text: {error}"
+            ) from None
         if distinct.null_count:
             raise DataError(f"{article(kind)} id is missing")
         return cls(distinct.take(pc.sort_indices(distinct)), kind)
@@ -60,7 +67,9 @@ class IdMap:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        return f"IdMap({len(self):,} {self.kind}s, {'int' if self.is_integer else 'str'})"
+        return (
+            f"IdMap({len(self):,} {self.kind}s, {'int' if self.is_integer else 'str'})"
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IdMap) and self.ids.equals(other.ids)
@@ -111,7 +120,9 @@ class IdMap:
                     raise KeyError(external)
             return self._index[key]
         except (KeyError, TypeError, ValueError):
-            if self.dropped is not None and len(self.dropped.split_known([external])[0]):
+            if self.dropped is not None and len(
+                self.dropped.split_known([external])[0]
+            ):
                 raise UnknownIdError(
                     f"{self.kind} {external!r} was dropped by --core {self.core} (in Python "
                     f".core({self.core})): it has too few interactions, train with a smaller "
@@ -132,7 +143,9 @@ class IdMap:
                 f"give {self.kind} ids, not {described(externals)}: take its column of ids, "
                 f"such as table[{self.kind!r}]"
             )
-        if not isinstance(externals, Iterable) or isinstance(externals, str | bytes | Mapping):
+        if not isinstance(externals, Iterable) or isinstance(
+            externals, str | bytes | Mapping
+        ):
             raise DataError(
                 f"give one {self.kind} id or a list of {self.kind} ids, not {described(externals)}"
             )
@@ -141,13 +154,19 @@ class IdMap:
         """int32[n]: indices that exist, one or several; any other is an `UnknownIdError`."""
         rows = np.atleast_1d(np.asarray(indices))
         if rows.size and not np.issubdtype(rows.dtype, np.integer):
-            raise UnknownIdError(f"{self.kind} indices must be whole numbers, not {rows.dtype}")
+            raise UnknownIdError(
+                f"{self.kind} indices must be whole numbers, not {rows.dtype}"
+            )
         wrong = rows[(rows < 0) | (rows >= len(self))]
         if len(wrong):
-            raise UnknownIdError(f"no {self.kind} has the index {wrong[0]}: there are {len(self)}")
+            raise UnknownIdError(
+                f"no {self.kind} has the index {wrong[0]}: there are {len(self)}"
+            )
         return np.ascontiguousarray(rows, dtype=np.int32)
 
-    def split_known(self, externals: Iterable[Any]) -> tuple[NDArray[np.int32], list[Any]]:
+    def split_known(
+        self, externals: Iterable[Any]
+    ) -> tuple[NDArray[np.int32], list[Any]]:
         """The indices of those ids that occur, in order, and the ids that do not."""
         self.check_ids(externals)
         indices, unknown = [], []
@@ -203,7 +222,10 @@ class IdMap:
             lengths = pc.binary_length(self.ids).to_numpy()
             offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
             text = "".join(self.values).encode()
-            arrays = {f"{prefix}bytes": np.frombuffer(text, np.uint8), f"{prefix}offsets": offsets}
+            arrays = {
+                f"{prefix}bytes": np.frombuffer(text, np.uint8),
+                f"{prefix}offsets": offsets,
+            }
         if self.dropped is not None:
             arrays[f"{prefix}dropped.core"] = np.array([self.core])
             arrays |= self.dropped.to_arrays(f"{prefix}dropped.")
@@ -214,12 +236,16 @@ class IdMap:
         cls, arrays: Mapping[str, NDArray[Any]], kind: str = "id", prefix: str = ""
     ) -> Self:
         """The inverse of `to_arrays`; ids that are not distinct and ascending are refused."""
-        arrays = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+        arrays = {
+            k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)
+        }
         dropped, core = None, 0
         if "dropped.core" in arrays:
             k = arrays["dropped.core"]
             if k.shape != (1,) or k.dtype != np.int64 or k[0] < 0:
-                raise DataError(f"the number that goes with the dropped {kind} ids is damaged")
+                raise DataError(
+                    f"the number that goes with the dropped {kind} ids is damaged"
+                )
             core, dropped = int(k[0]), cls.from_arrays(arrays, kind, "dropped.")
         ids = _stored_ids(arrays, kind)
         if len(ids) > 1 and not pc.all(pc.greater(ids[1:], ids[:-1])).as_py():
@@ -253,7 +279,9 @@ def uuids_as_text(values: pa.Array) -> pa.Array:
     if values.type.extension_name != "arrow.uuid":
         return values.storage
     raw = values.storage.to_pylist()
-    return pa.array([None if v is None else str(uuid.UUID(bytes=v)) for v in raw], pa.string())
+    return pa.array(
+        [None if v is None else str(uuid.UUID(bytes=v)) for v in raw], pa.string()
+    )
 
 
 def _as_array(values: Any) -> pa.Array:
@@ -304,8 +332,14 @@ def _id_values(file: SourceFile, role: str, column: str | None) -> list[Any]:
             name = names[find_column(names, role, column, origin)]
             values = opened.read([name]).column(0)
         if pa.types.is_nested(values.type):
-            raise DataError(f"{origin}: the column {name!r} has type {values.type}, no id")
-        return [value for chunk in values.chunks for value in uuids_as_text(chunk).to_pylist()]
+            raise DataError(
+                f"{origin}: the column {name!r} has type {values.type}, no id"
+            )
+        return [
+            value
+            for chunk in values.chunks
+            for value in uuids_as_text(chunk).to_pylist()
+        ]
     if file.suffix not in (".csv", ".tsv"):
         return read_lines(file)
     table = text_table(file, "\t" if file.suffix == ".tsv" else ",")

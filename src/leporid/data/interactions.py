@@ -101,14 +101,25 @@ class Interactions:
             raise UnknownNameError("duplicates", duplicates, get_args(Duplicates))
         if goal is not None and duplicates != "all":
             # As if an item were two: one of goal events, one of the others.
-            item, twice = 2 * np.asarray(item) + goal, IdMap.range(2 * len(items), "item")
-            how: Any = {"weight": weight, "disliked": disliked, "duplicates": duplicates}
+            item, twice = (
+                2 * np.asarray(item) + goal,
+                IdMap.range(2 * len(items), "item"),
+            )
+            how: Any = {
+                "weight": weight,
+                "disliked": disliked,
+                "duplicates": duplicates,
+            }
             rows = cls.from_arrays(user, item, time, users, twice, dropped, **how)
-            return replace(rows, item=rows.item // 2, items=items, goal=rows.item % 2 == 1)
+            return replace(
+                rows, item=rows.item // 2, items=items, goal=rows.item % 2 == 1
+            )
         user = np.ascontiguousarray(user, dtype=np.int32)
         item = np.ascontiguousarray(item, dtype=np.int32)
         time = None if time is None else np.ascontiguousarray(time, dtype=np.int64)
-        weight = None if weight is None else np.ascontiguousarray(weight, dtype=np.float32)
+        weight = (
+            None if weight is None else np.ascontiguousarray(weight, dtype=np.float32)
+        )
         rest: Any = {"weight": weight, "goal": goal, "disliked": disliked}
         rows, counts = cls(user, item, time, users, items, **rest), dict(dropped or {})
         if not _in_order(user, time):
@@ -136,7 +147,13 @@ class Interactions:
             rows = [getattr(part, name) for part in parts]
             return None if any(r is None for r in rows) else np.concatenate(rows)
 
-        columns = column("user"), column("item"), column("time"), parts[0].users, parts[0].items
+        columns = (
+            column("user"),
+            column("item"),
+            column("time"),
+            parts[0].users,
+            parts[0].items,
+        )
         goal = disliked = None
         if any(part.goal is not None for part in parts):
             every = (np.ones(len(p), bool) if p.goal is None else p.goal for p in parts)
@@ -144,44 +161,66 @@ class Interactions:
         if negative := [part.disliked for part in parts if part.disliked is not None]:
             both = cls.joined(*negative)
             ids = both.users, both.items
-            disliked = cls.from_arrays(both.user, both.item, both.time, *ids, weight=both.weight)
+            disliked = cls.from_arrays(
+                both.user, both.item, both.time, *ids, weight=both.weight
+            )
         return cls(*columns, weight=column("weight"), goal=goal, disliked=disliked)
 
     def to_stored(self, prefix: str) -> dict[str, NDArray[Any]]:
         """The rows as named arrays for a file; the ids are `IdMap.to_arrays`."""
         columns = {name: getattr(self, name) for name in _STORED}
-        stored = {f"{prefix}.{name}": rows for name, rows in columns.items() if rows is not None}
-        return stored | (self.disliked.to_stored(f"{prefix}.disliked") if self.disliked else {})
+        stored = {
+            f"{prefix}.{name}": rows
+            for name, rows in columns.items()
+            if rows is not None
+        }
+        return stored | (
+            self.disliked.to_stored(f"{prefix}.disliked") if self.disliked else {}
+        )
 
     @classmethod
     def from_stored(
         cls, arrays: Mapping[str, NDArray[Any]], prefix: str, users: IdMap, items: IdMap
     ) -> Self:
         """The inverse of `to_stored`; what cannot be such rows is a `DataError`."""
-        user, item, time, weight, goal = columns = [arrays.get(f"{prefix}.{n}") for n in _STORED]
+        user, item, time, weight, goal = columns = [
+            arrays.get(f"{prefix}.{n}") for n in _STORED
+        ]
         if user is None or item is None:
             raise DataError(f"the {prefix} interactions are missing")
         for rows, dtype in zip(columns, _STORED.values(), strict=True):
             if rows is not None and (rows.dtype != dtype or rows.shape != (len(user),)):
-                raise DataError(f"the {prefix} interactions are not columns of equal length")
+                raise DataError(
+                    f"the {prefix} interactions are not columns of equal length"
+                )
         if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
-            raise DataError(f"the {prefix} interactions have weights that are not above 0")
+            raise DataError(
+                f"the {prefix} interactions have weights that are not above 0"
+            )
         for rows, ids in ((user, users), (item, items)):
             if len(rows) and (rows.min() < 0 or rows.max() >= len(ids)):
-                raise DataError(f"the {prefix} interactions name {ids.kind}s that do not exist")
+                raise DataError(
+                    f"the {prefix} interactions name {ids.kind}s that do not exist"
+                )
         if not _in_order(user, time):
             raise DataError(f"the {prefix} interactions are not in order")
         negative, disliked = f"{prefix}.disliked", None
         if f"{negative}.user" in arrays:
             disliked = cls.from_stored(arrays, negative, users, items)
-        return cls(user, item, time, users, items, weight=weight, goal=goal, disliked=disliked)
+        return cls(
+            user, item, time, users, items, weight=weight, goal=goal, disliked=disliked
+        )
 
     def __len__(self) -> int:
         return len(self.user)
 
     def __repr__(self) -> str:
         sides = f"{self.n_users:,} users, {self.n_items:,} items"
-        goals = "" if self.goal is None else f" ({np.count_nonzero(self.goal):,} of the goal)"
+        goals = (
+            ""
+            if self.goal is None
+            else f" ({np.count_nonzero(self.goal):,} of the goal)"
+        )
         negative = f", {len(self.disliked):,} disliked" if self.disliked else ""
         return f"Interactions({len(self):,} interactions{goals}, {sides}{negative})"
 
@@ -234,7 +273,9 @@ class Interactions:
 
     def first_after(self, known: Self) -> NDArray[np.bool_]:
         """bool[n]: `is_first`, where the events of `known` come before all of these."""
-        return first_of_pairs(self._indptr, self.item, (known._indptr, known.item), self.n_items)
+        return first_of_pairs(
+            self._indptr, self.item, (known._indptr, known.item), self.n_items
+        )
 
     @cached_property
     def goals(self) -> Self:
@@ -259,7 +300,9 @@ class Interactions:
             for side in ("user", "item")
         )
         order = np.argsort(user, kind="stable")
-        both = replace(nothing, user=user[order], item=item[order], time=None, weight=None)
+        both = replace(
+            nothing, user=user[order], item=item[order], time=None, weight=None
+        )
         return replace(both, goal=None).sequences(), disliked.sequences()
 
     @property
@@ -300,12 +343,16 @@ class Interactions:
         disliked.
         """
         sides = {"user_id": (self.users, self.user), "item_id": (self.items, self.item)}
-        columns = {name: ids.ids.take(pa.array(rows)) for name, (ids, rows) in sides.items()}
+        columns = {
+            name: ids.ids.take(pa.array(rows)) for name, (ids, rows) in sides.items()
+        }
         known: dict[str, Any] = {"timestamp": self.time, "weight": self.weight}
         if self.goal is not None or self.disliked is not None:
             every = np.ones(len(self), bool) if self.goal is None else self.goal
             known["event"] = np.where(every, "goal", "other").tolist()
-        table = pa.table(columns | {name: c for name, c in known.items() if c is not None})
+        table = pa.table(
+            columns | {name: c for name, c in known.items() if c is not None}
+        )
         if self.disliked is None:
             return table
         negative = self.disliked.to_table()
@@ -322,7 +369,9 @@ class Interactions:
         """Some of the rows (a mask, or positions in order), with all that is disliked."""
         columns = {name: getattr(self, name) for name in _STORED}
         some: Any = {name: c if c is None else c[rows] for name, c in columns.items()}
-        return type(self)(**some, users=self.users, items=self.items, disliked=self.disliked)
+        return type(self)(
+            **some, users=self.users, items=self.items, disliked=self.disliked
+        )
 
     def renumbered(
         self, user_of: NDArray[Any], item_of: NDArray[Any], users: IdMap, items: IdMap
@@ -331,8 +380,12 @@ class Interactions:
         disliked = self.disliked
         if disliked is not None:
             disliked = disliked.renumbered(user_of, item_of, users, items)
-        user, item = (new.astype(np.int32) for new in (user_of[self.user], item_of[self.item]))
-        return replace(self, user=user, item=item, users=users, items=items, disliked=disliked)
+        user, item = (
+            new.astype(np.int32) for new in (user_of[self.user], item_of[self.item])
+        )
+        return replace(
+            self, user=user, item=item, users=users, items=items, disliked=disliked
+        )
 
     @checks_arguments()
     def core(self, k: int) -> Self:
@@ -364,12 +417,15 @@ class Interactions:
         """The columns of the paper's Table 2; users and items without interactions are tail."""
         n, sides = len(self), ((self.user, self.n_users), (self.item, self.n_items))
         counts = [np.sort(np.bincount(index, minlength=size)) for index, size in sides]
-        users, items = (float(each[: len(each) // 4].sum() / max(n, 1)) for each in counts)
+        users, items = (
+            float(each[: len(each) // 4].sum() / max(n, 1)) for each in counts
+        )
         return DatasetStats(
             users=self.n_users,
             items=self.n_items,
             interactions=n,
-            density=int(np.count_nonzero(self.is_first)) / max(self.n_users * self.n_items, 1),
+            density=int(np.count_nonzero(self.is_first))
+            / max(self.n_users * self.n_items, 1),
             tail_user_share=users,
             tail_item_share=items,
             repeat_share=self.repeats / max(len(self.goals), 1),
@@ -380,7 +436,9 @@ class Interactions:
         """A hash of everything that can change a result: pairs, order, weights, goals and ids."""
         hasher = hashlib.sha256()
         for array in (self.user, self.item, self.time):
-            hasher.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+            hasher.update(
+                b"none" if array is None else np.ascontiguousarray(array).tobytes()
+            )
         for name in ("weight", "goal"):
             if (column := getattr(self, name)) is not None:
                 hasher.update(name.encode() + np.ascontiguousarray(column).tobytes())

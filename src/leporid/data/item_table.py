@@ -18,9 +18,22 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays
-from leporid.data.columns import USUAL_NAMES, converted, frame_columns, listed, position_of
+from leporid.data.columns import (
+    USUAL_NAMES,
+    converted,
+    frame_columns,
+    listed,
+    position_of,
+)
 from leporid.data.datasets import DATASETS, fetch
-from leporid.data.files import SourceFile, in_words, located, read_lines, reading, text_table
+from leporid.data.files import (
+    SourceFile,
+    in_words,
+    located,
+    read_lines,
+    reading,
+    text_table,
+)
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError, shortened
@@ -35,7 +48,9 @@ _TITLE_NAMES = (
     "title movietitle name itemname productname appname itemtitle producttitle moviename "
     "artistname trackname songname booktitle animename englishtitle gamename videotitle"
 )
-_PICTURE_NAMES = "imageurl image pictureurl picture posterurl poster coverurl cover thumbnail"
+_PICTURE_NAMES = (
+    "imageurl image pictureurl picture posterurl poster coverurl cover thumbnail"
+)
 _PICTURE = re.compile(r"https?://[A-Za-z0-9.:-]+/[^\s|]+|data:image/[^\s|]+")
 GENRE_NAMES = "genres genre class categories category tags"
 """Spellings after `normalise`, the surest first."""
@@ -70,20 +85,32 @@ class ItemTable:
         if isinstance(source, cls):
             return source
         if not isinstance(source, str | os.PathLike):
-            columns = frame_columns(source, f"the {cls.kind} table is a file, a frame or columns")
+            columns = frame_columns(
+                source, f"the {cls.kind} table is a file, a frame or columns"
+            )
             with in_words(f"the {cls.kind} table"):
-                table = pa.table({k: converted(v, f"column {k!r}") for k, v in columns.items()})
+                table = pa.table(
+                    {k: converted(v, f"column {k!r}") for k, v in columns.items()}
+                )
             return cls.of(table, f"the {cls.kind} table")
         path = _item_file(source)
         if path.suffix in _VECTOR_FILES:
-            return cls._of_vectors(path, *VECTOR_READERS[_VECTOR_FILES[path.suffix]](path))
+            return cls._of_vectors(
+                path, *VECTOR_READERS[_VECTOR_FILES[path.suffix]](path)
+            )
         if path.suffix == ".safetensors":
             arrays, side = read_arrays(path)[0], f"{cls.kind}s"
-            prefix = f"{side}." if any(name.startswith(f"{side}.") for name in arrays) else ""
+            prefix = (
+                f"{side}."
+                if any(name.startswith(f"{side}.") for name in arrays)
+                else ""
+            )
             matrix = arrays.get(side, arrays.get("vectors"))
             if matrix is None or not {f"{prefix}ids", f"{prefix}bytes"} & arrays.keys():
                 raise DataError(f"{path} holds no {cls.kind} vectors with their ids")
-            return cls._of_vectors(path, IdMap.from_arrays(arrays, cls.kind, prefix).ids, matrix)
+            return cls._of_vectors(
+                path, IdMap.from_arrays(arrays, cls.kind, prefix).ids, matrix
+            )
         with reading(path) as file:
             return cls.of(_read(file), str(path))
 
@@ -109,7 +136,9 @@ class ItemTable:
     @classmethod
     def _of_vectors(cls, path: Path, ids: pa.Array, matrix: NDArray[Any]) -> Self:
         if matrix.ndim != 2 or len(ids) != len(matrix):
-            raise DataError(f"{path} has {len(ids)} ids for an array of shape {matrix.shape}")
+            raise DataError(
+                f"{path} has {len(ids)} ids for an array of shape {matrix.shape}"
+            )
         flat = pa.array(np.ascontiguousarray(matrix, np.float32).ravel())
         vectors = pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1])
         return cls(str(path), ids, {"vector": vectors})
@@ -127,7 +156,9 @@ class ItemTable:
         text = ids.cast(pa.string())
         if items.is_integer:
             whole = pc.match_substring_regex(text, r"^-?\d{1,18}$")
-            text = pc.if_else(whole, text, pa.scalar(None, pa.string())).cast(pa.int64())
+            text = pc.if_else(whole, text, pa.scalar(None, pa.string())).cast(
+                pa.int64()
+            )
         index = items.encode(text).astype(np.int64)
         first = np.zeros(len(index), bool)
         first[np.unique(index, return_index=True)[1]] = True
@@ -138,7 +169,10 @@ class ItemTable:
         values = self.ids if column is None else self.raw[column]
         with in_words(f"{self.name}, column {column or 'of ids'}", "is no text"):
             if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-                cells = ([p for p in cell or () if p is not None] for cell in values.to_pylist())
+                cells = (
+                    [p for p in cell or () if p is not None]
+                    for cell in values.to_pylist()
+                )
                 return ["|".join(map(str, cell)) for cell in cells]
             text = uuids_as_text(values).cast(pa.string())
             return list(pc.fill_null(text, "").to_pylist())
@@ -181,7 +215,9 @@ def load_items(source: Any) -> dict[Any, ItemInfo]:
     table = ItemTable.load(source)
     title, genres, year = map(table.find, (_TITLE_NAMES, GENRE_NAMES, "releaseyear"))
     if title is None:
-        raise DataError(f"{table.name} needs a title column (columns found: {listed(table.raw)})")
+        raise DataError(
+            f"{table.name} needs a title column (columns found: {listed(table.raw)})"
+        )
     picture = table.find(_PICTURE_NAMES)
     if picture is not None and not str(table.raw[picture].type).endswith("string"):
         picture = None  # the pixels, or several sizes
@@ -189,10 +225,14 @@ def load_items(source: Any) -> dict[Any, ItemInfo]:
     columns = (title, genres, year, picture)
     cells = (nothing if name is None else table.texts(name) for name in columns)
     items = {}
-    for key, title, listed_genres, year, cell in zip(table.texts(), *cells, strict=True):
+    for key, title, listed_genres, year, cell in zip(
+        table.texts(), *cells, strict=True
+    ):
         found = _PICTURE.match(cell)
         shown = f"{title} ({year})" if year else title
-        items[key] = ItemInfo(shown, tuple(table.genres(listed_genres)), found[0] if found else "")
+        items[key] = ItemInfo(
+            shown, tuple(table.genres(listed_genres)), found[0] if found else ""
+        )
     whole = all(re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", key) for key in items)
     return {int(key): info for key, info in items.items()} if whole else {**items}
 
@@ -247,7 +287,9 @@ def _movielens(path: Path, fields: list[str]) -> list[str]:
         genres = compress(_ML_100K_GENRES.split("|"), map(int, flags))
         return [fields[0], fields[1], " ".join(genres)]
     row = shortened("|".join(fields), 60)
-    raise DataError(f"{path}: a row has no item, title and genres, as MovieLens has them: {row!r}")
+    raise DataError(
+        f"{path}: a row has no item, title and genres, as MovieLens has them: {row!r}"
+    )
 
 
 def _decoded(column: pa.Array) -> pa.Array:
@@ -255,6 +297,12 @@ def _decoded(column: pa.Array) -> pa.Array:
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
     column = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
-    column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.large_string()), column)
+    column = pc.if_else(
+        pc.equal(column, ""), pa.scalar(None, pa.large_string()), column
+    )
     numbers = pc.all(pc.match_substring_regex(column, _NUMBER)).as_py()
-    return column.cast(pa.float64()) if numbers and column.null_count < len(column) else column
+    return (
+        column.cast(pa.float64())
+        if numbers and column.null_count < len(column)
+        else column
+    )

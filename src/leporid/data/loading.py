@@ -109,7 +109,9 @@ def load(
         out (docs/data.md), and missing values also give one `LeporidWarning`.
     """
     if order == "file" and time is not None:
-        raise ConfigError("a time column and the order of the file exclude each other: name one")
+        raise ConfigError(
+            "a time column and the order of the file exclude each other: name one"
+        )
     named = isinstance(source, str) and source in DATASETS and not Path(source).exists()
     if min_rating is None and named:
         min_rating = DATASETS[source].min_rating
@@ -128,7 +130,9 @@ def load(
         else:
             kind = type(source)
             package = kind.__module__.split(".")[0].replace("builtins", "")
-            raw = _read_frame(source, asked, " ".join(f"the {package} {kind.__name__}".split()))
+            raw = _read_frame(
+                source, asked, " ".join(f"the {package} {kind.__name__}".split())
+            )
     with in_words(raw.report.origin):
         raw = _in_file_order(raw) if order == "file" else raw
         data = to_interactions(raw, min_rating, duplicates, kinds)
@@ -141,7 +145,9 @@ def is_log(table: Any) -> bool:
     """Whether a data frame or Arrow table has a column of users and one of items."""
     columns = table.column_names if hasattr(table, "column_names") else table.columns
     names = [str(name) for name in columns]
-    return all(position_of(names, USUAL_NAMES[role]) is not None for role in ("user", "item"))
+    return all(
+        position_of(names, USUAL_NAMES[role]) is not None for role in ("user", "item")
+    )
 
 
 def as_log(data: Any, call: str) -> Interactions:
@@ -152,7 +158,9 @@ def as_log(data: Any, call: str) -> Interactions:
     if isinstance(data, Interactions):
         return data
     if hasattr(data, "train_valid"):  # split.py imports this file
-        raise ConfigError(f"{call} takes a log, not a {type(data).__name__}: give it split.train")
+        raise ConfigError(
+            f"{call} takes a log, not a {type(data).__name__}: give it split.train"
+        )
     return load(data)
 
 
@@ -177,11 +185,17 @@ def _locate(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
     if str(source) in DATASETS:
         return fetch(str(source)).interactions
     guess = closest(str(source), DATASETS)
-    hint = f"did you mean the data set {guess!r}?" if guess else f"data sets: {', '.join(DATASETS)}"
+    hint = (
+        f"did you mean the data set {guess!r}?"
+        if guess
+        else f"data sets: {', '.join(DATASETS)}"
+    )
     raise DataError(f"no such file: {source} ({hint})")
 
 
-def _read_frame(source: Any, asked: Asked, origin: str, kind: str = "frame") -> RawTable:
+def _read_frame(
+    source: Any, asked: Asked, origin: str, kind: str = "frame"
+) -> RawTable:
     """A pandas or polars frame, a pyarrow table or a mapping: what is needed is converted."""
     expected = "give a path, a data set name, a frame, columns by name or a scipy sparse matrix"
     found = frame_columns(source, expected)
@@ -231,7 +245,9 @@ def _read_log(source: SourceFile, asked: Asked) -> RawTable:
         return RawTable.of(whole, whole.column_names, raws[0].report)
 
 
-def log_batches(source: SourceFile, asked: Asked, batch_rows: int | None) -> Iterator[RawTable]:
+def log_batches(
+    source: SourceFile, asked: Asked, batch_rows: int | None
+) -> Iterator[RawTable]:
     """The same some at a time: `batch_rows` of parquet, a block of text; None: file by file."""
     with in_words(source.path):
         parts = _parts(source)
@@ -244,7 +260,11 @@ def _parts(source: SourceFile) -> list[_Part]:
     if not source.is_folder():
         return [_Part(source, {})]
     found = source.system.get_file_info(fs.FileSelector(source.content, recursive=True))
-    names = [PurePosixPath(file.path).relative_to(source.content) for file in found if file.is_file]
+    names = [
+        PurePosixPath(file.path).relative_to(source.content)
+        for file in found
+        if file.is_file
+    ]
     parts: dict[str, list[_Part]] = {"parquet": [], "text": []}
     for name in sorted(names, key=lambda name: name.parts):
         file = source._replace(
@@ -274,7 +294,10 @@ def _parts(source: SourceFile) -> list[_Part]:
 def _partitions(name: PurePosixPath) -> dict[str, str | None]:
     pairs = (folder.split("=", 1) for folder in name.parts[:-1] if "=" in folder)
     nothing = "__HIVE_DEFAULT_PARTITION__"
-    return {unquote(key): None if value == nothing else unquote(value) for key, value in pairs}
+    return {
+        unquote(key): None if value == nothing else unquote(value)
+        for key, value in pairs
+    }
 
 
 def _with_partitions(
@@ -289,7 +312,9 @@ def _with_partitions(
     for name in set(names).difference(table.column_names):
         codes = np.zeros(len(table), np.int32)
         mask = np.full(len(table), partitions[name] is None)
-        value = pa.DictionaryArray.from_arrays(pa.array(codes, mask=mask), [partitions[name] or ""])
+        value = pa.DictionaryArray.from_arrays(
+            pa.array(codes, mask=mask), [partitions[name] or ""]
+        )
         table = table.append_column(name, value)
     return RawTable.of(table.select(names), positions, report)
 
@@ -317,7 +342,9 @@ def _parquet_tables(
             if whole:
                 tables = iter([opened.read(inside)])
             else:
-                tables = opened.iter_batches(batch_rows, columns=inside, use_threads=False)
+                tables = opened.iter_batches(
+                    batch_rows, columns=inside, use_threads=False
+                )
             # `map` keeps no batch alive while the next one is decoded.
             make = partial(_with_partitions, needed, part.partitions, positions, report)
             yield from map(make, tables)
@@ -347,7 +374,11 @@ def _text_tables(
             )
             roles = {f"c{position}": role for role, position in positions.items()}
             convert = _conversion(roles, partitions)
-            tables = iter([table_of(layout, convert)]) if whole else batches_of(layout, convert)
+            tables = (
+                iter([table_of(layout, convert)])
+                if whole
+                else batches_of(layout, convert)
+            )
             make = partial(_with_partitions, list(roles), partitions, positions, report)
             yield from map(make, tables)
         except NoRowsError:
@@ -365,7 +396,11 @@ def _text_columns(
             f"{path}, line {layout.line - layout.header}: found one column where at least a "
             f"user and an item are needed, splitting at {layout.separator!r}: give the separator"
         )
-    named = {name: value for name, value in part.partitions.items() if name not in layout.names}
+    named = {
+        name: value
+        for name, value in part.partitions.items()
+        if name not in layout.names
+    }
     first_row = None if layout.header else layout.first_row
     found = find_columns([*layout.names, *named], asked, path, "text", first_row)
     return *found, {f"c{width + n}": value for n, value in enumerate(named.values())}
@@ -378,11 +413,15 @@ def _conversion(
 
     What pyarrow would infer depends on the other rows of a file, and takes 0x10 for a number.
     """
-    types = dict.fromkeys(("user", "item", "event"), pa.dictionary(pa.int32(), pa.string()))
+    types = dict.fromkeys(
+        ("user", "item", "event"), pa.dictionary(pa.int32(), pa.string())
+    )
     types |= dict.fromkeys(("time", "rating", "weight"), pa.string())
     return pa_csv.ConvertOptions(
         include_columns=[name for name in roles if name not in partitions],
-        column_types={name: types[role] for name, role in roles.items() if role in types},
+        column_types={
+            name: types[role] for name, role in roles.items() if role in types
+        },
         null_values=MISSING,
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
@@ -400,7 +439,9 @@ def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
     """
     path = Path(path)
     if path.suffix not in (".parquet", ".csv", ".tsv", ".inter"):
-        raise DataError(f"cannot write {path}: use the ending .parquet, .csv, .tsv or .inter")
+        raise DataError(
+            f"cannot write {path}: use the ending .parquet, .csv, .tsv or .inter"
+        )
     table = data if isinstance(data, pa.Table) else data.to_table()
     is_inter = path.suffix == ".inter"
     with atomic_path(path) as temporary:
@@ -408,7 +449,9 @@ def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
             pa_parquet.write_table(table, temporary, compression="zstd")
             return path
         kinds = dict.fromkeys(("user_id", "item_id", "event"), ":token")
-        names = [name + kinds.get(name, ":float") * is_inter for name in table.column_names]
+        names = [
+            name + kinds.get(name, ":float") * is_inter for name in table.column_names
+        ]
         separator = "," if path.suffix == ".csv" else "\t"
         quotes = "none" if is_inter else "needed"
         how: dict[str, Any] = {"delimiter": separator, "quoting_style": quotes}

@@ -28,7 +28,9 @@ _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NO_NUMBER = r"^[+-]?(?i:inf|infinity|nan)$"
 """What programs write for a number that there is not."""
-_TIME_FORMS = "2024-03-25 10:00:00, 2024-03-25T10:00:00+02:00, 20240325 or a number of seconds"
+_TIME_FORMS = (
+    "2024-03-25 10:00:00, 2024-03-25T10:00:00+02:00, 20240325 or a number of seconds"
+)
 
 
 class KeptRows(NamedTuple):
@@ -70,10 +72,18 @@ def to_interactions(
         item_of, items = id_lookup(rows.item_values, np.bincount(rows.item), "item")
     else:
         user_of, item_of = rows.user_values.to_numpy(), rows.item_values.to_numpy()
-        users, items = IdMap.range(raw.shape[0], "user"), IdMap.range(raw.shape[1], "item")
+        users, items = (
+            IdMap.range(raw.shape[0], "user"),
+            IdMap.range(raw.shape[1], "item"),
+        )
     time = None if rows.time is None else np.asarray(rows.time)
     user, item = user_of[rows.user], item_of[rows.item]
-    columns: dict[str, Any] = {"user": user, "item": item, "time": time, "weight": rows.weight}
+    columns: dict[str, Any] = {
+        "user": user,
+        "item": item,
+        "time": time,
+        "weight": rows.weight,
+    }
     columns["goal"] = rows.goal
 
     def part(keep: Any, **how: Any) -> Interactions:
@@ -87,7 +97,9 @@ def to_interactions(
         pairs = user.astype(np.int64) * len(items) + item
         left_out = np.isin(pairs, pairs[rows.disliked])
         if left_out.all():
-            raise DataError(f"{raw.report.origin}: all events that are left are of disliked items")
+            raise DataError(
+                f"{raw.report.origin}: all events that are left are of disliked items"
+            )
         lost = int(np.count_nonzero(left_out & ~rows.disliked))
         dropped = {**negative.dropped, **({"disliked item": lost} if lost else {})}
         how = {"disliked": replace(negative, dropped={}), "dropped": dropped}
@@ -95,7 +107,9 @@ def to_interactions(
     return replace(data, source=replace(raw.report, time_unit=rows.time_unit))
 
 
-def keep_rows(raw: RawTable, min_rating: float | None, kinds: EventKinds | None = None) -> KeptRows:
+def keep_rows(
+    raw: RawTable, min_rating: float | None, kinds: EventKinds | None = None
+) -> KeptRows:
     """Leave out and count what the policies exclude.
 
     A row counts once, for the first of these that applies: missing user, missing item, unreadable
@@ -122,7 +136,9 @@ def keep_rows(raw: RawTable, min_rating: float | None, kinds: EventKinds | None 
     if "time" in raw.columns:
         given = _plain(raw.columns["time"])
         if pa.types.is_string(given.type):
-            given = _where(pc.invert(pc.match_substring_regex(given, _NO_NUMBER)), given)
+            given = _where(
+                pc.invert(pc.match_substring_regex(given, _NO_NUMBER)), given
+            )
         time, unit = _int64_times(given, names["time"])
         leave_out("unreadable time", _unreadable(given, time, raw, "time"))
         leave_out("missing time", np.asarray(pc.is_null(time)))
@@ -166,7 +182,9 @@ def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
     """Warn once about missing values; a log of which nothing is left is a `DataError`."""
     if rows == 0:
         raise DataError(f"{origin} has no rows")
-    missing = {reason: n for reason, n in dropped.items() if reason.startswith("missing")}
+    missing = {
+        reason: n for reason, n in dropped.items() if reason.startswith("missing")
+    }
     if missing:
         warn(
             f"{origin}: left out {sum(missing.values()):,} of {rows:,} rows with missing values "
@@ -177,7 +195,9 @@ def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
         raise DataError(f"{origin}: no rows are left of {rows:,}: {_listed(dropped)}")
 
 
-def id_lookup(values: pa.Array, counts: NDArray[Any], kind: str) -> tuple[NDArray[np.int32], IdMap]:
+def id_lookup(
+    values: pa.Array, counts: NDArray[Any], kind: str
+) -> tuple[NDArray[np.int32], IdMap]:
     """The map of the ids that occur (`counts` above 0), and the index of each value in it.
 
     Returns int32[len(values)] and the map; a value that does not occur has index 0.
@@ -198,7 +218,11 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Dictionaries decoded; text without white space around it, null where blank."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    return _trimmed(values) if str(values.type).endswith(("string", "string_view")) else values
+    return (
+        _trimmed(values)
+        if str(values.type).endswith(("string", "string_view"))
+        else values
+    )
 
 
 def _where(keep: Any, values: Any) -> Any:
@@ -239,7 +263,9 @@ def _numbers(raw: RawTable, role: str) -> tuple[NDArray[np.float64], NDArray[np.
             values = _from_number_text(given)
         values = values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"{origin}: column {names[role]!r} is no number: {error}") from None
+        raise DataError(
+            f"{origin}: column {names[role]!r} is no number: {error}"
+        ) from None
     lost = _unreadable(given, values, raw, role)
     return np.asarray(pc.fill_null(values, np.nan).to_numpy(), dtype=np.float64), lost
 
@@ -254,14 +280,18 @@ def _from_number_text(given: pa.ChunkedArray) -> pa.ChunkedArray:
     return _where(readable, given).cast(pa.float64())
 
 
-def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.int32], pa.Array]:
+def _coded(
+    values: pa.ChunkedArray, kind: str, origin: str
+) -> tuple[NDArray[np.int32], pa.Array]:
     """A code per row (-1 where missing or blank) and the value of each code.
 
     Only distinct values are looked at one by one, so this costs little however long the log.
     """
     column = f"{origin}: the {kind} column"
     extension = values.type if isinstance(values.type, pa.BaseExtensionType) else None
-    if extension is not None:  # such as UUIDs: the kernels know how they are stored, no more
+    if (
+        extension is not None
+    ):  # such as UUIDs: the kernels know how they are stored, no more
         values = values.cast(extension.storage_type)
     if pa.types.is_nested(values.type):
         raise DataError(f"{column} has type {values.type}, no id")
@@ -310,7 +340,10 @@ def _trimmed(values: Any) -> Any:
 def _external_ids(values: pa.Array) -> pa.Array:
     """Trimmed values as int64 where all are integers of 64 bits, else as strings."""
     integers = pa.types.is_integer(values.type)
-    if integers or pc.all(pc.match_substring_regex(values, _WHOLE), min_count=0).as_py():
+    if (
+        integers
+        or pc.all(pc.match_substring_regex(values, _WHOLE), min_count=0).as_py()
+    ):
         bare = values if integers else pc.replace_substring_regex(values, r"\.0+$", "")
         with contextlib.suppress(pa.ArrowInvalid):  # longer than 64 bits
             return bare.cast(pa.int64())
@@ -330,7 +363,9 @@ def _int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, st
     try:
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             target = pa.timestamp("us", tz=getattr(kind, "tz", None))
-            finer = getattr(kind, "unit", None) == "ns"  # the rest is cut off; all else must fit
+            finer = (
+                getattr(kind, "unit", None) == "ns"
+            )  # the rest is cut off; all else must fit
             return pc.cast(times, target, safe=not finer).cast(pa.int64()), MICROSECONDS
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             times = _finite(times)

@@ -42,7 +42,9 @@ class Sequences:
     def take(self, users: NDArray[Any]) -> Self:
         """The sequences of these users, in this order; consecutive users share the memory."""
         users = np.asarray(users)
-        if len(users) and np.array_equal(users, np.arange(users[0], users[0] + len(users))):
+        if len(users) and np.array_equal(
+            users, np.arange(users[0], users[0] + len(users))
+        ):
             return replace(self, indptr=self.indptr[users[0] : users[-1] + 2])
         return self._runs(self.indptr[users], np.diff(self.indptr)[users])
 
@@ -51,14 +53,24 @@ class Sequences:
         lengths = np.minimum(np.diff(self.indptr), n)
         return self._runs(self.indptr[1:] - lengths, lengths)
 
-    def csr(self, n_items: int, weights: NDArray[np.float32] | None = None) -> sparse.csr_array:
+    def csr(
+        self, n_items: int, weights: NDArray[np.float32] | None = None
+    ) -> sparse.csr_array:
         """float32[len(self), n_items]: a row per user, of ones or of `weights` per event."""
         first, last = self.indptr[[0, -1]]
         items = self.items[first:last].copy()
-        values = np.ones(len(items), np.float32) if weights is None else weights[first:last].copy()
-        return sparse.csr_array((values, items, self.indptr - first), shape=(len(self), n_items))
+        values = (
+            np.ones(len(items), np.float32)
+            if weights is None
+            else weights[first:last].copy()
+        )
+        return sparse.csr_array(
+            (values, items, self.indptr - first), shape=(len(self), n_items)
+        )
 
-    def decayed_counts(self, n_items: int, half_life: float = 100.0) -> sparse.csr_array:
+    def decayed_counts(
+        self, n_items: int, half_life: float = 100.0
+    ) -> sparse.csr_array:
         """float32[len(self), n_items]: the sum of 2^(-age / half_life) over a user's interactions.
 
         Each counts with its weight. The age is the number of the user's interactions after it.
@@ -80,7 +92,9 @@ class Sequences:
     def _runs(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Self:
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         positions = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        weights, goal = (c if c is None else c[positions] for c in (self.weights, self.goal))
+        weights, goal = (
+            c if c is None else c[positions] for c in (self.weights, self.goal)
+        )
         return type(self)(indptr, self.items[positions], weights, goal)
 
 

@@ -46,7 +46,9 @@ class Split:
     """Whether lists may show items that the user already has, so that repeats are targets too."""
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name} {len(part):,}" for name, part in self._parts().items())
+        parts = ", ".join(
+            f"{name} {len(part):,}" for name, part in self._parts().items()
+        )
         return f"Split({self.protocol}: {self.n_users:,} users, {self.n_items:,} items; {parts})"
 
     @property
@@ -85,7 +87,9 @@ class Split:
     def targets(self, part: Part, include_seen: bool | None = None) -> Interactions:
         """What is to be found in `part`, each item once: goal events, repeats only if included."""
         key = part, self.include_seen if include_seen is None else include_seen
-        if key not in self._targets:  # models are evaluated on one split again and again
+        if (
+            key not in self._targets
+        ):  # models are evaluated on one split again and again
             held_out, known = self.part(part).goals, self.known(part).goals
             first = held_out.is_first if key[1] else held_out.first_after(known)
             self._targets[key] = held_out if first.all() else held_out.select(first)
@@ -110,7 +114,9 @@ class Split:
         repeats = self.train_valid.repeats + len(test) - len(self.targets("test"))
         if include_seen and repeats < RARE_REPEATS * total:
             text = f"repeats are rare, {repeats:,} of {total:,} interactions: include_seen "
-            warn(f"{text}(--include-seen) is for logs that have them, read with duplicates='all'")
+            warn(
+                f"{text}(--include-seen) is for logs that have them, read with duplicates='all'"
+            )
         return replace(self, include_seen=include_seen)
 
     @checks_arguments()
@@ -151,9 +157,14 @@ class Split:
             users = IdMap.from_arrays(arrays, "user", "users.")
             items = IdMap.from_arrays(arrays, "item", "items.")
             names = ("train", "valid", "test")
-            parts = {name: Interactions.from_stored(arrays, name, users, items) for name in names}
+            parts = {
+                name: Interactions.from_stored(arrays, name, users, items)
+                for name in names
+            }
         except DataError as error:
-            raise DataError(f"{folder / _ARRAYS} is damaged: {error}; save it again") from None
+            raise DataError(
+                f"{folder / _ARRAYS} is damaged: {error}; save it again"
+            ) from None
         seen = summary.get("include_seen") is True
         return cls(**parts, protocol=str(summary.get("protocol")), include_seen=seen)
 
@@ -163,7 +174,11 @@ class Split:
 
 @checks_arguments({"seed": 0})
 def temporal_split(
-    data: Interactions | object, train: float = 0.7, valid: float = 0.1, *, seed: int = 0
+    data: Interactions | object,
+    train: float = 0.7,
+    valid: float = 0.1,
+    *,
+    seed: int = 0,
 ) -> Split:
     """Per user, in time order: the first `train` share, the next `valid` share, then test.
 
@@ -174,7 +189,9 @@ def temporal_split(
     """
     data = as_log(data, "temporal_split(data)")
     if not data.has_order:
-        _warn_no_order(data, f"each user's interactions are split at random (seed {seed})")
+        _warn_no_order(
+            data, f"each user's interactions are split at random (seed {seed})"
+        )
         return random_split(data, train, valid, seed)
     return _by_share(data, train, valid, f"temporal({train:g}, {valid:g})")
 
@@ -201,7 +218,9 @@ def leave_last_out(data: Interactions | object, *, seed: int = 0) -> Split:
     """
     data = as_log(data, "leave_last_out(data)")
     if not data.has_order:
-        _warn_no_order(data, f"each user's two held-out interactions are drawn (seed {seed})")
+        _warn_no_order(
+            data, f"each user's two held-out interactions are drawn (seed {seed})"
+        )
     return _leave_out(data, None if data.has_order else seed)
 
 
@@ -248,7 +267,9 @@ def expect(value: Any, kind: type, call: str) -> None:
     """Refuse an argument of `call` that is no split, and say how one is made."""
     if not isinstance(value, kind):
         given = f"takes {kind.__name__}, not {type(value).__name__}"
-        raise ConfigError(f"{call} {given}: give it leporid.temporal_split(leporid.load(...))")
+        raise ConfigError(
+            f"{call} {given}: give it leporid.temporal_split(leporid.load(...))"
+        )
 
 
 def inner_validation_split(split: Split) -> Split:
@@ -265,14 +286,20 @@ def inner_validation_split(split: Split) -> Split:
         inner = _by_share(known, train, valid, split.protocol)
     elif name == "random" and numbers:
         first, second, seed = numbers.split(", ")
-        inner = random_split(known, float(first), float(second), int(seed.removeprefix("seed=")))
+        inner = random_split(
+            known, float(first), float(second), int(seed.removeprefix("seed="))
+        )
     elif name in ("leave-last-out", "leave-random-out"):
-        inner = _leave_out(known, int(numbers.removeprefix("seed=")) if numbers else None)
+        inner = _leave_out(
+            known, int(numbers.removeprefix("seed=")) if numbers else None
+        )
     elif name == "global-time" and numbers:
         # Times that tie may leave the training part empty; a share of it may not be.
         n = len(known) + len(split.test)
         train = max(len(split.train), 1) / n
-        inner = global_time_split(known, train=train, valid=min(len(split.valid) / n, 1 - train))
+        inner = global_time_split(
+            known, train=train, valid=min(len(split.valid) / n, 1 - train)
+        )
     else:
         raise ConfigError(
             f"an inner validation split repeats the protocol of the split, and {split.protocol!r} "
@@ -334,7 +361,9 @@ def cold_items_split(
 
 
 def _warn_no_order(data: Interactions, instead: str) -> None:
-    reason = "the log has no times" if data.time is None else "most users have only one time"
+    reason = (
+        "the log has no times" if data.time is None else "most users have only one time"
+    )
     advice = "load it with order='file' (--order file) if the rows of the file are in time order"
     warn(f"{reason}: {instead}; {advice}", 4)
 
@@ -349,7 +378,9 @@ def _shuffled(data: Interactions, seed: int) -> Interactions:
 
 def _by_share(data: Interactions, train: float, valid: float, protocol: str) -> Split:
     count, shares = np.diff(data.sequences().indptr), _shares(train, valid)
-    train_end, valid_end = (count * share.numerator // share.denominator for share in shares)
+    train_end, valid_end = (
+        count * share.numerator // share.denominator for share in shares
+    )
     return _cut(data, train_end, valid_end, protocol)
 
 
@@ -379,7 +410,12 @@ def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:
 def _cut(data: Interactions, train_end: Any, valid_end: Any, protocol: str) -> Split:
     """Cut each user's history, `int64[n_users]` positions each."""
     position = np.arange(len(data)) - data.sequences().indptr[data.user]
-    return _parts(data, position < train_end[data.user], position >= valid_end[data.user], protocol)
+    return _parts(
+        data,
+        position < train_end[data.user],
+        position >= valid_end[data.user],
+        protocol,
+    )
 
 
 def _parts(

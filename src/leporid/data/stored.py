@@ -102,7 +102,9 @@ def store_interactions(
             stored = _store(batches, str(file.path), folder, block, min_rating)
             return _core(stored, core) if core else stored
         except OSError as error:
-            raise DataError(f"could not write {folder}: {error.strerror or error}") from error
+            raise DataError(
+                f"could not write {folder}: {error.strerror or error}"
+            ) from error
 
 
 class _Vocabulary:
@@ -116,11 +118,20 @@ class _Vocabulary:
         """The rows of a batch, `codes` into its own `values`, as positions in this vocabulary."""
         if not len(self.values):
             self.values = self.values.cast(values.type)
-        if values.type != self.values.type:  # files that disagree about a column: as text
-            values, self.values = values.cast(pa.string()), self.values.cast(pa.string())
-        positions = np.array(pc.fill_null(pc.index_in(values, value_set=self.values), -1))
+        if (
+            values.type != self.values.type
+        ):  # files that disagree about a column: as text
+            values, self.values = (
+                values.cast(pa.string()),
+                self.values.cast(pa.string()),
+            )
+        positions = np.array(
+            pc.fill_null(pc.index_in(values, value_set=self.values), -1)
+        )
         new = positions < 0
-        if new.any():  # else nothing that lives on is allocated amid the blocks of a batch
+        if (
+            new.any()
+        ):  # else nothing that lives on is allocated amid the blocks of a batch
             positions[new] = len(self.values) + np.arange(np.count_nonzero(new))
             self.values = pa.concat_arrays([self.values, values.filter(pa.array(new))])
             self.counts = np.pad(self.counts, (0, len(self.values) - len(self.counts)))
@@ -130,7 +141,11 @@ class _Vocabulary:
 
 
 def _store(
-    batches: Iterator[RawTable], origin: str, folder: Path, block: int, min_rating: float | None
+    batches: Iterator[RawTable],
+    origin: str,
+    folder: Path,
+    block: int,
+    min_rating: float | None,
 ) -> StoredInteractions:
     user, item = _Vocabulary(), _Vocabulary()
     dropped: Counter[str] = Counter()
@@ -148,7 +163,9 @@ def _store(
     user_of, user_ids = id_lookup(user.values, user.counts, "user")
     item_of, item_ids = id_lookup(item.values, item.counts, "item")
     # A value that no kept row has points at the first id, and adds nothing.
-    counts = np.bincount(user_of, weights=user.counts, minlength=len(user_ids)).astype(np.int64)
+    counts = np.bincount(user_of, weights=user.counts, minlength=len(user_ids)).astype(
+        np.int64
+    )
     pairs = _read_pairs(flat, block)
     coded = (np.stack([user_of[u], item_of[i]], 1, dtype=np.int32) for u, i in pairs)
     indptr = _sorted_rows(coded, counts, len(item_ids), block, target)
@@ -156,7 +173,9 @@ def _store(
     if repeated := int(counts.sum() - indptr[-1]):
         dropped["duplicate pair"] = repeated
     ids = user_ids, item_ids
-    return StoredInteractions(indptr, _mapped(target), *ids, dict(dropped), folder, block)
+    return StoredInteractions(
+        indptr, _mapped(target), *ids, dict(dropped), folder, block
+    )
 
 
 def _mapped(path: Path) -> NDArray[np.int32]:
@@ -188,7 +207,9 @@ def _sorted_rows(
     while first[-1] < len(counts):
         begin = ends[first[-1] - 1] if first[-1] else 0
         following = int(np.searchsorted(ends, begin + block, side="right"))
-        first.append(max(following, first[-1] + 1))  # a row with more pairs has its own range
+        first.append(
+            max(following, first[-1] + 1)
+        )  # a row with more pairs has its own range
     bounds = np.asarray(first, np.int64)
     begins = np.concatenate([[0], ends])[bounds]
     cursor = begins[:-1].copy()
@@ -196,7 +217,9 @@ def _sorted_rows(
         for pairs in blocks:
             region = np.searchsorted(bounds, pairs[:, 0], side="right") - 1
             # As a number of 8 or 16 bits it is sorted by counting.
-            order = np.argsort(region.astype(np.min_scalar_type(len(bounds))), kind="stable")
+            order = np.argsort(
+                region.astype(np.min_scalar_type(len(bounds))), kind="stable"
+            )
             sizes = np.bincount(region, minlength=len(cursor))
             for position, part in zip(
                 np.flatnonzero(sizes),
@@ -208,20 +231,30 @@ def _sorted_rows(
             cursor += sizes
     indptr = np.zeros(len(counts) + 1, np.int64)
     with open(in_order, "rb") as file, open(target, "wb") as out:
-        for begin, end, size in zip(bounds[:-1], bounds[1:], np.diff(begins), strict=True):
-            rows, positions = np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
+        for begin, end, size in zip(
+            bounds[:-1], bounds[1:], np.diff(begins), strict=True
+        ):
+            rows, positions = (
+                np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
+            )
             keys = (rows.astype(np.int64) - begin) * columns + positions
             keys.sort()  # `np.unique` hashes them, which takes many times as long
             keys = keys[np.diff(keys, prepend=-1) > 0]
             (keys % columns).astype(np.int32).tofile(out)
-            indptr[begin + 1 : end + 1] = np.bincount(keys // columns, minlength=end - begin)
+            indptr[begin + 1 : end + 1] = np.bincount(
+                keys // columns, minlength=end - begin
+            )
     in_order.unlink()
     np.cumsum(indptr, out=indptr)
     return indptr
 
 
 def transpose(
-    indptr: NDArray[np.int64], columns: NDArray[np.int32], n_columns: int, folder: Path, block: int
+    indptr: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    n_columns: int,
+    folder: Path,
+    block: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """CSR of the transposed matrix, in `folder`: (indptr, rows ascending within a column)."""
     counts = np.zeros(n_columns, np.int64)
@@ -232,7 +265,9 @@ def transpose(
     try:
         of_column = _sorted_rows(swapped, counts, len(indptr) - 1, block, target)
     except OSError as error:
-        raise DataError(f"could not write {folder}: {error.strerror or error}") from error
+        raise DataError(
+            f"could not write {folder}: {error.strerror or error}"
+        ) from error
     return of_column, _mapped(target)
 
 

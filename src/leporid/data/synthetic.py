@@ -38,7 +38,9 @@ def synthesize(
     Every user has at least `min_activity` of them, or half the mean, if that is less.
     """
     if users < 1 or items < 1:
-        raise ConfigError(f"users and items must be at least 1, got {users} and {items}")
+        raise ConfigError(
+            f"users and items must be at least 1, got {users} and {items}"
+        )
     if not users <= interactions <= users * items:
         raise ConfigError(
             f"{users:,} users and {items:,} items can have from {users:,} to "
@@ -92,7 +94,9 @@ def _activities(
     return counts
 
 
-def _repeats(user: NDArray[np.int64], item: NDArray[np.int64], items: int) -> NDArray[np.int64]:
+def _repeats(
+    user: NDArray[np.int64], item: NDArray[np.int64], items: int
+) -> NDArray[np.int64]:
     """The rows whose user has the item from an earlier row."""
     pairs = user * items + item
     order = np.argsort(pairs, kind="stable")
@@ -105,7 +109,9 @@ def _times(
     """int64[n] seconds, ascending within a user: minutes apart, days between sessions."""
     n = len(user)
     gap = rng.integers(30, 900, size=n)
-    gap += (rng.random(n) < 0.2) * (rng.exponential(5.0, size=n) * _DAY).astype(np.int64)
+    gap += (rng.random(n) < 0.2) * (rng.exponential(5.0, size=n) * _DAY).astype(
+        np.int64
+    )
     elapsed = np.cumsum(gap)
     arrival = _BEGINNING + rng.integers(0, 3 * 365 * _DAY, size=len(first))
     return np.asarray(elapsed - elapsed[first][user] + arrival[user])

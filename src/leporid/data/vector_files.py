@@ -22,9 +22,13 @@ def _read_parquet(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     column = table.column("vector").combine_chunks()
     lengths = set(column.value_lengths().to_pylist())
     if len(lengths) != 1 or None in lengths:
-        raise DataError(f"{path} must hold vectors of one length, not of {sorted(lengths)}")
+        raise DataError(
+            f"{path} must hold vectors of one length, not of {sorted(lengths)}"
+        )
     flat = column.flatten().to_numpy(zero_copy_only=False)
-    return table.column("id").combine_chunks(), flat.reshape(len(table), -1).astype(np.float32)
+    return table.column("id").combine_chunks(), flat.reshape(len(table), -1).astype(
+        np.float32
+    )
 
 
 def _read_csv(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
@@ -67,7 +71,9 @@ def _read_recbole(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     return _parsed(path, rows, len(rows[0]) - 1)
 
 
-def _parsed(path: Path, rows: list[list[str]], dim: int) -> tuple[pa.Array, NDArray[np.float32]]:
+def _parsed(
+    path: Path, rows: list[list[str]], dim: int
+) -> tuple[pa.Array, NDArray[np.float32]]:
     """Ids and vectors of the lines after the header."""
     vectors = np.empty((len(rows), dim), np.float32)
     for index, (_, *numbers) in enumerate(rows):

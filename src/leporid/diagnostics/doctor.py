@@ -41,7 +41,9 @@ def self_tests() -> list[dict[str, Any]]:
     for name, check in {**checks, "masked ranking": _ranking_error}.items():
         try:
             error = check()
-            rows.append({"name": name, "ok": error < 1e-4, "detail": f"error {error:.2g}"})
+            rows.append(
+                {"name": name, "ok": error < 1e-4, "detail": f"error {error:.2g}"}
+            )
         except (LeporidError, ImportError, RuntimeError, OSError) as failure:
             rows.append({"name": name, "ok": False, "detail": str(failure)})
     return rows
@@ -81,7 +83,9 @@ def _ranking_error() -> float:
 
     scores = np.random.default_rng(2).random((7, 50), dtype=np.float32)
     items = masked_top_k(scores, 5).items
-    return float(np.abs(items - np.argsort(-scores, axis=1, kind="stable")[:, :5]).max())
+    return float(
+        np.abs(items - np.argsort(-scores, axis=1, kind="stable")[:, :5]).max()
+    )
 
 
 def _rows() -> Any:

@@ -30,7 +30,9 @@ def connect(address: str) -> Iterator[Any]:
     """A `distributed.Client` of the scheduler at `address`, closed at the end."""
     distributed = import_extra("distributed", "--scheduler", "distributed")
     if "://" not in address:
-        raise ConfigError(f"a scheduler's address looks like tcp://host:8786, not {address!r}")
+        raise ConfigError(
+            f"a scheduler's address looks like tcp://host:8786, not {address!r}"
+        )
     try:
         client = distributed.Client(
             address, timeout=CONNECT_SECONDS, set_as_default=False, name="leporid"
@@ -48,14 +50,18 @@ class Cluster:
     """A checked client: submits, waits, and says in a sentence what went wrong."""
 
     def __init__(self, client: Any) -> None:
-        self._distributed = import_extra("distributed", "fit(client=...)", "distributed")
+        self._distributed = import_extra(
+            "distributed", "fit(client=...)", "distributed"
+        )
         if not isinstance(client, self._distributed.Client):
             raise ConfigError(
                 f"client must be a distributed.Client, not {article(type(client).__name__)}: "
                 f"Client('tcp://host:8786')"
             )
         if client.asynchronous:
-            raise ConfigError("client must not be asynchronous: make it with asynchronous=False")
+            raise ConfigError(
+                "client must not be asynchronous: make it with asynchronous=False"
+            )
         self.client = client
         self._await_workers()
         self._check_versions()
@@ -80,21 +86,32 @@ class Cluster:
         """A future of data the scheduler has a copy of, which no lost worker takes away."""
         import dask
 
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+        with dask.config.set(
+            {"distributed.admin.large-graph-warning-threshold": "1TB"}
+        ):
             (future,) = self.submit([key], _same, [value])
         return future
 
     def submit(
-        self, keys: Sequence[tuple[Any, ...]], task: Callable[..., Any], *lists: Sequence[Any]
+        self,
+        keys: Sequence[tuple[Any, ...]],
+        task: Callable[..., Any],
+        *lists: Sequence[Any],
     ) -> list[Any]:
         """Futures of `task` for the first of every list, the second, ...; futures among them too.
 
         The dashboard shows the names in the keys.
         """
         with self._explained():
-            return list(self.client.map(task, *lists, key=list(keys), pure=False, batch_size=None))
+            return list(
+                self.client.map(
+                    task, *lists, key=list(keys), pure=False, batch_size=None
+                )
+            )
 
-    def wait(self, futures: Sequence[Any], done: Callable[[int], None] | None = None) -> None:
+    def wait(
+        self, futures: Sequence[Any], done: Callable[[int], None] | None = None
+    ) -> None:
         """Wait for all futures; `done(position)` is called as each finishes.
 
         Raises what a task raised.
@@ -105,7 +122,9 @@ class Cluster:
         while positions:
             try:
                 with self._explained(), self.client.as_current():
-                    finished = wait(list(positions), timeout=LOOK_EVERY, return_when=until)
+                    finished = wait(
+                        list(positions), timeout=LOOK_EVERY, return_when=until
+                    )
             except TimeoutError:
                 self._await_workers()
                 continue
@@ -156,7 +175,9 @@ class Cluster:
         versions = self.client.run(_worker_version, on_error="return")
         for address, version in versions.items():
             if isinstance(version, str | ImportError) and version != __version__:
-                found = f"leporid {version}" if isinstance(version, str) else "no leporid"
+                found = (
+                    f"leporid {version}" if isinstance(version, str) else "no leporid"
+                )
                 raise ClusterError(
                     f"the Dask worker at {address} has {found} and this process has {__version__}: "
                     f"install the same version on both"

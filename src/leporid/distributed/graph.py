@@ -54,14 +54,24 @@ class BlockGraph:
     """
 
     def __init__(
-        self, client: Any, rows: sparse.csr_array, k: int, *, device: str, progress: ProgressLike
+        self,
+        client: Any,
+        rows: sparse.csr_array,
+        k: int,
+        *,
+        device: str,
+        progress: ProgressLike,
     ) -> None:
         if device == "cuda":
-            raise ConfigError("workers of a Dask cluster compute on their CPUs: use device='auto'")
+            raise ConfigError(
+                "workers of a Dask cluster compute on their CPUs: use device='auto'"
+            )
         members = binary_csr(rows)
         self.n, self.k = members.n, usable_k(k, members.n - 1)
         self._cluster = cluster = Cluster(client)
-        wanted = min(BLOCKS_PER_WORKER * cluster.workers, MAX_BLOCKS, self.n // MIN_ROWS)
+        wanted = min(
+            BLOCKS_PER_WORKER * cluster.workers, MAX_BLOCKS, self.n // MIN_ROWS
+        )
         size = -(-self.n // max(wanted, 1))
         self._firsts = firsts = range(0, self.n, size)
         self._run = run = uuid.uuid4().hex[:8]
@@ -71,7 +81,9 @@ class BlockGraph:
         def each(name: str, task: Callable[..., Any], *values: Any) -> list[Any]:
             """A future for each block; a value that is no sequence is the same for all."""
             keys = [(f"leporid-{name}-{run}", block) for block in range(len(firsts))]
-            lists = [v if isinstance(v, Sequence) else [v] * len(firsts) for v in values]
+            lists = [
+                v if isinstance(v, Sequence) else [v] * len(firsts) for v in values
+            ]
             passing.extend(futures := cluster.submit(keys, task, *lists))
             return futures
 
@@ -86,7 +98,10 @@ class BlockGraph:
         limits = each("limits", thresholds, lists, self.k)
         reverse = each("reverse", reverse_edges, lists, self.n, size)
         # A task for every pair of blocks, so that only the part for one block travels to it.
-        pieces = [each(f"shuffle-{block}", getitem, reverse, block) for block in range(len(firsts))]
+        pieces = [
+            each(f"shuffle-{block}", getitem, reverse, block)
+            for block in range(len(firsts))
+        ]
         self._blocks = each("block", merge_block, lists, pieces, size)
         sums = each("sums", block_sums, self._blocks)
         cluster.wait(sums, report("graph"))
@@ -110,7 +125,9 @@ class BlockGraph:
         name, number = f"leporid-product-{self._run}", self._products
         panel = self._cluster.keep((f"leporid-panel-{self._run}", number), block)
         keys = [(name, number, position) for position in range(len(self._firsts))]
-        parts = self._cluster.submit(keys, multiply_block, self._blocks, [panel] * len(keys))
+        parts = self._cluster.submit(
+            keys, multiply_block, self._blocks, [panel] * len(keys)
+        )
         image = np.concatenate(self._cluster.gather(parts))
         self._cluster.release([panel, *parts])
         return image
@@ -118,7 +135,9 @@ class BlockGraph:
     def csr(self) -> sparse.csr_array:
         """The edges, brought to the client: the dense solver of small graphs needs them."""
         rows = self._cluster.gather(self._blocks)
-        indices, weights = (np.concatenate(parts) for parts in list(zip(*rows, strict=True))[1:])
+        indices, weights = (
+            np.concatenate(parts) for parts in list(zip(*rows, strict=True))[1:]
+        )
         indptr = np.concatenate([[0], np.cumsum(self._lengths)])
         return sparse.csr_array((weights, indices, indptr), shape=(self.n, self.n))
 
@@ -146,7 +165,9 @@ def writable(arrays: T) -> T:
     make: Callable[..., T] = type(arrays)
     return make(
         *(
-            np.require(value, requirements=["C", "W"]) if isinstance(value, np.ndarray) else value
+            np.require(value, requirements=["C", "W"])
+            if isinstance(value, np.ndarray)
+            else value
             for value in arrays
         )
     )
@@ -161,13 +182,17 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, matrix: sparse.csr_array) -> Rows:
-        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+        return cls(
+            matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+        )
 
     def csr(self, columns: int) -> sparse.csr_array:
         return sparse.csr_array(self[::-1], shape=(len(self.indptr) - 1, columns))
 
 
-def block_neighbours(members: BinaryCSR, first: int, stop: int, k: int) -> NeighbourLists:
+def block_neighbours(
+    members: BinaryCSR, first: int, stop: int, k: int
+) -> NeighbourLists:
     """The k most similar rows of each row in [first, stop), ascending; the row itself left out.
 
     The same lists, to the bit, as the search over all rows at once finds.
@@ -178,12 +203,16 @@ def block_neighbours(members: BinaryCSR, first: int, stop: int, k: int) -> Neigh
     rows = BinaryCSR(indptr, members.columns[start:end], members.n_columns)
     own, jaccard = np.arange(first, stop), Similarity("jaccard")
     with one_at_a_time:
-        return directed_neighbours(rows, members, k, jaccard, own, worker_threads(), NullProgress())
+        return directed_neighbours(
+            rows, members, k, jaccard, own, worker_threads(), NullProgress()
+        )
 
 
 def thresholds(lists: NeighbourLists, k: int) -> NDArray[np.float32]:
     """float32[rows]: the k-th similarity of each row, 0 where it has fewer neighbours."""
-    return np.where(lists.length == k, lists.weights.min(axis=1, initial=2.0), np.float32(0))
+    return np.where(
+        lists.length == k, lists.weights.min(axis=1, initial=2.0), np.float32(0)
+    )
 
 
 def reverse_edges(lists: NeighbourLists, n: int, size: int) -> list[Rows]:
@@ -217,6 +246,7 @@ def multiply_block(block: Rows, x: NDArray[Any]) -> NDArray[Any]:
         threads = worker_threads()
         ends = even_shares(rows.indptr, threads)
         on_each_thread(
-            lambda thread: add_rows(*rows, ends[thread], ends[thread + 1], wide, out), threads
+            lambda thread: add_rows(*rows, ends[thread], ends[thread + 1], wide, out),
+            threads,
         )
     return out

@@ -28,7 +28,9 @@ _ROUNDING = 1e-9
 """Rows this much shorter than the longest one are rounding errors of zero."""
 
 
-def standardize(vectors: NDArray[np.float32], scale: float = 1.0) -> NDArray[np.float32]:
+def standardize(
+    vectors: NDArray[np.float32], scale: float = 1.0
+) -> NDArray[np.float32]:
     """Z-score each column and multiply by `scale`; a constant column becomes zero."""
     mean = vectors.mean(axis=0, dtype=np.float64)
     deviation = vectors.std(axis=0, dtype=np.float64)
@@ -78,7 +80,9 @@ class Embedding:
         if self.provenance.get("standardized"):
             factor = np.float32(scale / self.provenance.get("scale", 1.0))
             return replace(self, vectors=self.vectors * factor, provenance=provenance)
-        return replace(self, vectors=standardize(self.vectors, scale), provenance=provenance)
+        return replace(
+            self, vectors=standardize(self.vectors, scale), provenance=provenance
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +115,16 @@ class InitialEmbeddings:
         arrays: dict[str, NDArray[Any]] = {}
         provenance = {}
         for side, embedding, ids in self.sides():
-            arrays[side], provenance[side] = embedding.vectors, dict(embedding.provenance)
+            arrays[side], provenance[side] = (
+                embedding.vectors,
+                dict(embedding.provenance),
+            )
             if embedding.eigenvalues is not None:
                 arrays[f"{side}.eigenvalues"] = embedding.eigenvalues
             if ids is not None:
-                arrays |= {f"{side}.{name}": array for name, array in ids.to_arrays().items()}
+                arrays |= {
+                    f"{side}.{name}": array for name, array in ids.to_arrays().items()
+                }
         text = json.dumps(provenance, sort_keys=True, ensure_ascii=False)
         write_arrays(path, arrays, {"format": _FORMAT, "provenance": text}, sealed=True)
         return Path(path)
@@ -139,7 +148,9 @@ class InitialEmbeddings:
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path} holds no embeddings: {error}") from None
         if users.dim != items.dim:
-            raise DataError(f"{path} has vectors of {users.dim} and of {items.dim} entries")
+            raise DataError(
+                f"{path} has vectors of {users.dim} and of {items.dim} entries"
+            )
         return cls(users, items, user_ids, item_ids)
 
     def aligned(self, users: IdMap, items: IdMap, seed: int = 0) -> Self:
@@ -151,12 +162,17 @@ class InitialEmbeddings:
         """
         draws = np.random.default_rng(seed)
         pairs = zip(self.sides(), (users, items), strict=True)
-        first, second = (_aligned(side, ids, target, draws) for (_, side, ids), target in pairs)
+        first, second = (
+            _aligned(side, ids, target, draws) for (_, side, ids), target in pairs
+        )
         return replace(self, users=first, items=second, user_ids=users, item_ids=items)
 
     def sides(self) -> list[tuple[str, Embedding, IdMap | None]]:
         """Name, vectors and ids of the users and of the items."""
-        return [("users", self.users, self.user_ids), ("items", self.items, self.item_ids)]
+        return [
+            ("users", self.users, self.user_ids),
+            ("items", self.items, self.item_ids),
+        ]
 
 
 def _aligned(
@@ -191,18 +207,26 @@ def _read_side(
         raise DataError(f"it has no matrix of floats named {side!r}")
     if not np.isfinite(vectors).all():
         raise DataError(f"{side!r} has NaN or infinite entries")
-    if values is not None and (values.shape != vectors.shape[1:] or not np.isfinite(values).all()):
-        raise DataError(f"the eigenvalues of {side!r} are not one finite number per column")
+    if values is not None and (
+        values.shape != vectors.shape[1:] or not np.isfinite(values).all()
+    ):
+        raise DataError(
+            f"the eigenvalues of {side!r} are not one finite number per column"
+        )
     names = [name for name in arrays if name.startswith(f"{side}.")]
     stored = {name.removeprefix(f"{side}."): arrays[name] for name in names}
     stored.pop("eigenvalues", None)
     ids = IdMap.from_arrays(stored, side[:-1]) if stored else None
     if ids is not None and len(ids) != len(vectors):
-        raise DataError(f"there are {len(vectors)} {side[:-1]} vectors but {len(ids)} ids")
+        raise DataError(
+            f"there are {len(vectors)} {side[:-1]} vectors but {len(ids)} ids"
+        )
     origin = provenance.get(side, {}) if isinstance(provenance, dict) else None
     if not isinstance(origin, dict):
         raise DataError(f"the provenance of {side!r} is not an object")
-    return Embedding(np.ascontiguousarray(vectors, dtype=np.float32), values, origin), ids
+    return Embedding(
+        np.ascontiguousarray(vectors, dtype=np.float32), values, origin
+    ), ids
 
 
 def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:
@@ -246,7 +270,9 @@ class Initializer(abc.ABC):
     version: ClassVar[int] = 2
     """Raised whenever a change of the code changes the vectors: old cache entries then expire."""
 
-    def __init__(self, config: InitializerConfig | None = None, **settings: Any) -> None:
+    def __init__(
+        self, config: InitializerConfig | None = None, **settings: Any
+    ) -> None:
         if config is None:
             config = self.config_class.from_dict(settings)
         elif not isinstance(config, self.config_class):
@@ -264,7 +290,9 @@ class Initializer(abc.ABC):
         if "device" in settings:
             check_device(settings["device"])
 
-    def fit(self, train: Interactions, *, progress: Progress = None) -> InitialEmbeddings:
+    def fit(
+        self, train: Interactions, *, progress: Progress = None
+    ) -> InitialEmbeddings:
         """The initial embeddings for `train`; the same data and seed give the same bits.
 
         Rows without interactions (and, where the method reads content, without content) are
@@ -273,15 +301,21 @@ class Initializer(abc.ABC):
         train = as_log(train, f"{type(self).__name__}.fit(train)")
         self.check_device()
         if len(train) == 0:
-            raise DataError(f"the training data is empty: {self.name} has nothing to fit on")
+            raise DataError(
+                f"the training data is empty: {self.name} has nothing to fit on"
+            )
         reporter = make_progress(progress)
         embeddings = self._fit(train, reporter)
         reporter.close()
         users, items = embeddings.users, embeddings.items
         if self.leaves_unknown_rows_empty:
-            users = with_empty_rows(users, np.bincount(train.user, minlength=users.n) > 0)
+            users = with_empty_rows(
+                users, np.bincount(train.user, minlength=users.n) > 0
+            )
             known = train.popularity > 0
-            items = with_empty_rows(items, known | bool(items.provenance.get("content")))
+            items = with_empty_rows(
+                items, known | bool(items.provenance.get("content"))
+            )
         return InitialEmbeddings(users, items, train.users, train.items)
 
     @abc.abstractmethod
@@ -293,10 +327,14 @@ class Initializer(abc.ABC):
         origin = {"method": self.name, "parameters": self.config.to_dict()}
         return {**origin, "data": digest, "code": self.version}
 
-    def _embeddings(self, train: Interactions, users: Any, items: Any) -> InitialEmbeddings:
+    def _embeddings(
+        self, train: Interactions, users: Any, items: Any
+    ) -> InitialEmbeddings:
         """float32[n, D] of each side with their provenance."""
         origin = self.provenance(train.digest)
-        return InitialEmbeddings(Embedding(users, None, origin), Embedding(items, None, origin))
+        return InitialEmbeddings(
+            Embedding(users, None, origin), Embedding(items, None, origin)
+        )
 
 
 def initial_embeddings(
@@ -327,7 +365,9 @@ def initial_embeddings(
     check_argument("initial_embeddings", "cache", cache, bool)
     train = as_log(train, "initial_embeddings(source, train)")
     with kept_torch_threads():
-        return cached_fit(get(source)(**settings), train, use_cache=cache, progress=progress)
+        return cached_fit(
+            get(source)(**settings), train, use_cache=cache, progress=progress
+        )
 
 
 def standardizes(method: str | None, otherwise: bool) -> bool:
@@ -335,7 +375,9 @@ def standardizes(method: str | None, otherwise: bool) -> bool:
     return get(method).standardize_by_default if method in available() else otherwise
 
 
-def cache_path(initializer: Initializer, train: Interactions, directory: str | Path) -> Path:
+def cache_path(
+    initializer: Initializer, train: Interactions, directory: str | Path
+) -> Path:
     """The file that holds, or would hold, the vectors of this initialiser for this data."""
     key = canonical_hash(initializer.provenance(train.digest))
     return Path(directory) / "initializers" / f"{initializer.name}-{key}.safetensors"
@@ -368,15 +410,21 @@ def cached_fit(
     try:
         embeddings.save(path)
     except DataError as error:
-        warn(f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off")
+        warn(
+            f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off"
+        )
     return embeddings
 
 
-def _read(path: Path, initializer: Initializer, train: Interactions) -> InitialEmbeddings:
+def _read(
+    path: Path, initializer: Initializer, train: Interactions
+) -> InitialEmbeddings:
     embeddings = InitialEmbeddings.load(path)
     # The file name is a shortened hash: the provenance is compared in full.
     target = initializer.provenance(train.digest)
-    for (_, side, _), ids in zip(embeddings.sides(), (train.users, train.items), strict=True):
+    for (_, side, _), ids in zip(
+        embeddings.sides(), (train.users, train.items), strict=True
+    ):
         if {**side.provenance, **target} != side.provenance:
             raise DataError(f"{path} was computed from other data or settings")
         if side.vectors.shape != (len(ids), initializer.config.dim):

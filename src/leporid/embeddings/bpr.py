@@ -40,7 +40,9 @@ class BPRConfig(InitializerConfig):
 
     def validate(self) -> None:
         if not self.step * self.regularization < 1:
-            raise ConfigError(f"step * regularization must be below 1, not with step={self.step}")
+            raise ConfigError(
+                f"step * regularization must be below 1, not with step={self.step}"
+            )
 
 
 class BPR(Initializer):
@@ -58,14 +60,20 @@ class BPR(Initializer):
             rng.standard_normal((n, config.dim), dtype=np.float32) * spread
             for n in (train.n_users, train.n_items)
         )
-        matrix, blocks = train.csr(), min(_BLOCKS, train.n_users, max(train.n_items // 2, 1))
+        matrix, blocks = (
+            train.csr(),
+            min(_BLOCKS, train.n_users, max(train.n_items // 2, 1)),
+        )
         indptr = matrix.indptr.astype(np.int64)
         progress.start("bpr epochs", config.epochs)
         for epoch in range(config.epochs):
             user_block = _deal(rng, train.n_users, blocks)
             item_block = _deal(rng, train.n_items, blocks)
             members, member_ptr = _group(item_block, blocks)
-            cells = user_block[train.user].astype(np.int32) * blocks + item_block[train.item]
+            cells = (
+                user_block[train.user].astype(np.int32) * blocks
+                + item_block[train.item]
+            )
             pairs, pair_ptr = _group(cells, blocks * blocks)
             for turn in range(blocks):
                 train_round(
@@ -85,7 +93,9 @@ def _deal(rng: np.random.Generator, n: int, blocks: int) -> NDArray[np.int32]:
     return out
 
 
-def _group(cells: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _group(
+    cells: NDArray[np.int32], n_cells: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Positions sorted by cell, and int64[n_cells + 1] where each cell begins."""
     order = np.argsort(cells.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
     starts = np.zeros(n_cells + 1, np.int64)
@@ -124,7 +134,10 @@ def train_round(
         item_block = partner(block, turn, blocks)
         cell = block * blocks + item_block
         start, count = pair_ptr[cell], pair_ptr[cell + 1] - pair_ptr[cell]
-        first, size = member_ptr[item_block], member_ptr[item_block + 1] - member_ptr[item_block]
+        first, size = (
+            member_ptr[item_block],
+            member_ptr[item_block + 1] - member_ptr[item_block],
+        )
         state = stream(seed, name, np.uint64(block))
         for _ in range(count):
             state = next_state(state)

@@ -73,12 +73,16 @@ class _ReadsItems(Initializer):
         path = Path(self.config.items).expanduser()
         # With the ids beside a `.npy`; a data set has its name only.
         files = [f for f in (path, path.parent / f"{path.stem}.ids.npy") if f.is_file()]
-        contents = b"".join(file.read_bytes() for file in files) or self.config.items.encode()
+        contents = (
+            b"".join(file.read_bytes() for file in files) or self.config.items.encode()
+        )
         content = hashlib.sha256(contents).hexdigest()[:16]
         return {**super().provenance(digest), "content": content}
 
     def _features(self, items: IdMap, *more: Any) -> ItemFeatures:
-        return item_features(items, self.config.items, *more, columns=self.config.columns)
+        return item_features(
+            items, self.config.items, *more, columns=self.config.columns
+        )
 
 
 class Content(_ReadsItems):
@@ -92,14 +96,20 @@ class Content(_ReadsItems):
         features, config = self._features(train.items), self.config
         progress.start("content", 1)
         known = features.known
-        scores, singular = principal_components(features.matrix[known], config.dim, config.seed)
+        scores, singular = principal_components(
+            features.matrix[known], config.dim, config.seed
+        )
         progress.advance()
         vectors = np.zeros((train.n_items, config.dim), np.float32)
-        vectors[known] = padded(scores if config.whiten else scores * singular, config.dim)
+        vectors[known] = padded(
+            scores if config.whiten else scores * singular, config.dim
+        )
         about = self.provenance(train.digest)
         items = Embedding(vectors, None, about)
         if not config.whiten:
-            about["standardized"] = True  # z-scoring would undo the lengths of the columns
+            about["standardized"] = (
+                True  # z-scoring would undo the lengths of the columns
+            )
             items = Embedding(vectors / np.float32(items.size or 1.0), None, about)
         return InitialEmbeddings(item_means(items, train.csr(), about), items)
 
@@ -125,7 +135,9 @@ def principal_components(
         u, s, _ = np.linalg.svd(matrix.toarray() - mean, full_matrices=False)
     else:
         ones = aslinearoperator(np.ones((matrix.shape[0], 1)))
-        centred = aslinearoperator(matrix.astype(np.float64)) - ones @ aslinearoperator(mean)
+        centred = aslinearoperator(matrix.astype(np.float64)) - ones @ aslinearoperator(
+            mean
+        )
         u, s, _ = largest_triplets(centred, rank, seed, lambda: matrix.toarray() - mean)
     order = np.argsort(-s, kind="stable")[:rank]
     order = order[s[order] > 1e-7 * s.max()]
@@ -150,7 +162,9 @@ def content_edges(
     nearest = nearest_by_content(features, rows, k, interactions, among)
     total = np.asarray(nearest.sum(axis=1)).ravel()
     weight = d_mean * gamma * np.maximum(0, 1 - interactions[rows] / enough)
-    return sparse.csr_array(sparse.diags_array(weight / np.where(total > 0, total, 1.0)) @ nearest)
+    return sparse.csr_array(
+        sparse.diags_array(weight / np.where(total > 0, total, 1.0)) @ nearest
+    )
 
 
 def nearest_by_content(
@@ -178,10 +192,16 @@ def nearest_by_content(
         cosines[np.arange(len(part)), part] = 0
         cosines[:, ~allowed] = 0
         key = np.where(cosines > 0, np.round(cosines, 5) + preference, -np.inf)
-        top = np.argpartition(-key, k - 1, axis=1)[:, :k] if k < n else np.argsort(-key, axis=1)
+        top = (
+            np.argpartition(-key, k - 1, axis=1)[:, :k]
+            if k < n
+            else np.argsort(-key, axis=1)
+        )
         values = np.take_along_axis(cosines, top, axis=1)
         own, rank = np.nonzero(values > 0)
-        parts.append(sparse.csr_array((values[own, rank], (own, top[own, rank])), (len(part), n)))
+        parts.append(
+            sparse.csr_array((values[own, rank], (own, top[own, rank])), (len(part), n))
+        )
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
 
@@ -209,7 +229,9 @@ class LEPORIDContentConfig(SpectralConfig):
         super().validate()
         _check_item_file("leporid_content", self.items)
         if self.item_landmarks is not None:
-            raise ConfigError("content edges need all items in the graph: leave out item_landmarks")
+            raise ConfigError(
+                "content edges need all items in the graph: leave out item_landmarks"
+            )
 
 
 class LEPORIDContent(_ReadsItems, SpectralInitializer):
@@ -222,10 +244,18 @@ class LEPORIDContent(_ReadsItems, SpectralInitializer):
     version = 3
     _fitted: tuple[Interactions, Leporid, float] | None = None
 
-    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> None:
+    def _fit_items(
+        self, estimator: Leporid, train: Interactions, **options: Any
+    ) -> None:
         if self.client is not None:
-            raise ConfigError(f"{self.name} cannot be fitted with a cluster: leave it out")
-        features, config, progress = self._features(train.items), self.config, options["progress"]
+            raise ConfigError(
+                f"{self.name} cannot be fitted with a cluster: leave it out"
+            )
+        features, config, progress = (
+            self._features(train.items),
+            self.config,
+            options["progress"],
+        )
         where: Any = {"device": config.device, "progress": progress}
         jaccard = knn_graph(train.csr().T.tocsr(), k=config.k, side="items", **where)
         with warnings.catch_warnings():
@@ -238,12 +268,17 @@ class LEPORIDContent(_ReadsItems, SpectralInitializer):
         self._fitted = train, copy(estimator), d_mean
         counts = np.bincount(train.item, minlength=train.n_items)
         thin = np.flatnonzero(counts < config.enough)
-        edges = content_edges(features.matrix, counts, d_mean, *self._rule(), thin, degrees > 0)
+        edges = content_edges(
+            features.matrix, counts, d_mean, *self._rule(), thin, degrees > 0
+        )
         some = np.asarray(edges.sum(axis=1)).ravel() > 0
         if some.any():
             thin = thin[some]
             weights = sparse.csr_array(edges[some] + jaccard.csr()[thin])
-            estimator.embedding_, estimator.degrees_ = estimator.embedding_.copy(), degrees.copy()
+            estimator.embedding_, estimator.degrees_ = (
+                estimator.embedding_.copy(),
+                degrees.copy(),
+            )
             estimator.embedding_[thin] = estimator.transform(weights)
             estimator.degrees_[thin] = np.asarray(weights.sum(axis=1)).ravel()
 
@@ -256,11 +291,17 @@ class LEPORIDContent(_ReadsItems, SpectralInitializer):
         `source` is a table with the new items; the fitted ones are in the file of the settings.
         """
         if self._fitted is None:
-            raise NotFittedError(f"{self.name} is not fitted yet: call fit(train) first")
+            raise NotFittedError(
+                f"{self.name} is not fitted yet: call fit(train) first"
+            )
         train, estimator, d_mean = self._fitted
-        both = IdMap.from_values([*train.items.ids.to_pylist(), *new.ids.to_pylist()], "item")
+        both = IdMap.from_values(
+            [*train.items.ids.to_pylist(), *new.ids.to_pylist()], "item"
+        )
         features = self._features(both, *([] if source is None else [source])).matrix
-        old, rows = (both.encode(ids.ids).astype(np.int64) for ids in (train.items, new))
+        old, rows = (
+            both.encode(ids.ids).astype(np.int64) for ids in (train.items, new)
+        )
         counts, fitted = np.zeros(len(both), np.int64), np.zeros(len(both), bool)
         counts[old] = np.bincount(train.item, minlength=train.n_items)
         fitted[old] = estimator.degrees_ > 0

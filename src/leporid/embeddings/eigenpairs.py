@@ -11,7 +11,11 @@ from scipy.linalg import eigh
 from leporid.config import checked
 from leporid.embeddings import lanczos
 from leporid.embeddings.lanczos import Eigenpairs, Problem
-from leporid.embeddings.laplacian import LaplacianOperator, laplacian_operator, wide_product
+from leporid.embeddings.laplacian import (
+    LaplacianOperator,
+    laplacian_operator,
+    wide_product,
+)
 from leporid.errors import ConfigError, GraphError, warn
 from leporid.graph import BLOCK, Graph, KnnGraph, checked_csr, uses_gpu
 from leporid.machine import one_thread_pool
@@ -67,7 +71,10 @@ def laplacian_eigenpairs(
     operator = laplacian_operator(as_graph(graph), alpha, normalized)
     if alone := operator.n - operator.n_active:
         warn(f"{alone} of {operator.n} nodes have no edges: their vectors are zero")
-    rank, dtype = min(dim, operator.n_active), "float64" if tol < FLOAT32_REACHES else "float32"
+    rank, dtype = (
+        min(dim, operator.n_active),
+        "float64" if tol < FLOAT32_REACHES else "float32",
+    )
     bound, reporter = tol * operator.norm, make_progress(progress)
     problem = Problem(operator, rank, bound, dtype, seed, reporter)
     solution = _solve(problem, solver, device, threads)
@@ -84,14 +91,18 @@ def laplacian_eigenpairs(
     return _padded(operator, solution, dim)
 
 
-def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None) -> Eigenpairs:
+def _solve(
+    problem: Problem, solver: Solver, device: Device, threads: int | None
+) -> Eigenpairs:
     operator, dim = problem.operator, problem.dim
     # A Krylov space needs more rows than its basis.
     columns, _ = lanczos.basis_size(dim, 2 * BLOCK)
     least = max(DENSE_BELOW, 2 * columns) if solver == "auto" else columns + 2 * BLOCK
     solver = "dense" if solver == "dense" or operator.n_active < least else "lanczos"
     if dim == 0:
-        return Eigenpairs(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, solver)
+        return Eigenpairs(
+            np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, solver
+        )
     # A remote graph multiplies there; the rest of the work is done here.
     here = isinstance(operator.graph, KnnGraph)
     if solver == "lanczos" and here and uses_gpu(device, operator.n):
@@ -151,15 +162,21 @@ def as_graph(graph: Any) -> Graph:
     if csr.shape[0] != csr.shape[1]:
         raise GraphError(f"a graph must be a square matrix, not of shape {csr.shape}")
     if (csr.data < 0.0).any():
-        raise GraphError("the graph has negative weights: LE and LEPORID need weights >= 0")
+        raise GraphError(
+            "the graph has negative weights: LE and LEPORID need weights >= 0"
+        )
     csr -= sparse.diags_array(csr.diagonal(), format="csr")
     if abs(csr - csr.T).max() > 1e-5 * csr.max():
-        raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
+        raise GraphError(
+            "the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)"
+        )
     csr = csr.maximum(csr.T).tocsr()
     csr.eliminate_zeros()
     indptr, indices = csr.indptr.astype(np.int64), csr.indices.astype(np.int32)
     k = int(np.diff(indptr).max(initial=0))
-    return KnnGraph(indptr, indices, csr.data, side="rows", k=k, similarity="precomputed")
+    return KnnGraph(
+        indptr, indices, csr.data, side="rows", k=k, similarity="precomputed"
+    )
 
 
 def native(value: object) -> object:

@@ -12,9 +12,21 @@ import leporid.artifacts as artifacts
 from leporid.config import checked_settings, setting
 from leporid.distributed import BlockGraph
 from leporid.embeddings import out_of_sample as extension
-from leporid.embeddings.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs, native
+from leporid.embeddings.eigenpairs import (
+    Device,
+    Solver,
+    as_graph,
+    laplacian_eigenpairs,
+    native,
+)
 from leporid.embeddings.out_of_sample import Extension, Landmarks
-from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, article
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    NotFittedError,
+    UnknownNameError,
+    article,
+)
 from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, checked_csr, knn_graph
 from leporid.machine import check_device
 from leporid.progress import ProgressLike, make_progress
@@ -84,7 +96,9 @@ class Leporid:
 
     def _solve(self, graph: Graph, progress: ProgressLike) -> None:
         """Store the eigenpairs of `graph` and reset all else that a fit sets."""
-        settings: dict[str, Any] = {name: getattr(self, name) for name in SOLVER_SETTINGS}
+        settings: dict[str, Any] = {
+            name: getattr(self, name) for name in SOLVER_SETTINGS
+        }
         pairs = laplacian_eigenpairs(graph, self.dim, progress=progress, **settings)
         self.embedding_: NDArray[np.float32] = pairs.vectors
         self.eigenvalues_: NDArray[np.float64] = pairs.values
@@ -119,14 +133,21 @@ class Leporid:
         check_device(self.device)
         if isinstance(X, KnnGraph) or self.metric == "precomputed":
             if client is not None:
-                raise ConfigError("client= takes interactions: a graph is embedded without it")
+                raise ConfigError(
+                    "client= takes interactions: a graph is embedded without it"
+                )
             return self.fit_graph(X, progress=progress)
         rows = binary_csr(X, self._input)
         n = rows.n
         if n < 2:
             raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
-        count, reporter = extension.landmark_count(self.landmarks, n), make_progress(progress)
-        chosen = extension.choose_landmarks(rows, count, self.seed) if count < n else None
+        count, reporter = (
+            extension.landmark_count(self.landmarks, n),
+            make_progress(progress),
+        )
+        chosen = (
+            extension.choose_landmarks(rows, count, self.seed) if count < n else None
+        )
         fitted = rows if chosen is None else binary_csr(rows.take(chosen))
         k = extension.landmark_neighbours(self.k, count, n)
         where: dict[str, Any] = {"device": self.device, "progress": reporter}
@@ -149,7 +170,9 @@ class Leporid:
             self.embedding_, self.degrees_, self.landmarks_ = vectors, degrees, chosen
         return self
 
-    def fit_graph(self, graph: Any, *, progress: bool | ProgressLike | None = None) -> Self:
+    def fit_graph(
+        self, graph: Any, *, progress: bool | ProgressLike | None = None
+    ) -> Self:
         """Embed the nodes of a `KnnGraph` or of a symmetric scipy matrix of weights.
 
         `transform` then takes weights to the n fitted nodes, csr[m, n].
@@ -160,7 +183,9 @@ class Leporid:
         self._graph, self.n_features_in_ = graph, graph.n
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.float32]:
+    def fit_transform(
+        self, X: Any, y: Any = None, **options: Any
+    ) -> NDArray[np.float32]:
         """`fit` with the same options, then the embedding of the fitted rows."""
         return self.fit(X, y, **options).embedding_
 
@@ -217,7 +242,9 @@ class Leporid:
     def _extension(self) -> Extension:
         fitted = slice(None) if self.landmarks_ is None else self.landmarks_
         vectors, degrees = self.embedding_[fitted], self.degrees_[fitted]
-        return Extension(vectors, self.eigenvalues_, degrees, self.alpha, self.normalized)
+        return Extension(
+            vectors, self.eigenvalues_, degrees, self.alpha, self.normalized
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write `spectral.safetensors` and `spectral.json` into the directory `path`.
@@ -228,9 +255,16 @@ class Leporid:
         arrays: dict[str, Any] = {}
         if self._rows is not None:
             self._choice_thresholds()
-            arrays = {"rows.indptr": self._rows.indptr, "rows.indices": self._rows.columns}
-        attributes = {name: getattr(self, attribute) for name, attribute in ARRAYS.items()}
-        arrays |= {name: array for name, array in attributes.items() if array is not None}
+            arrays = {
+                "rows.indptr": self._rows.indptr,
+                "rows.indices": self._rows.columns,
+            }
+        attributes = {
+            name: getattr(self, attribute) for name, attribute in ARRAYS.items()
+        }
+        arrays |= {
+            name: array for name, array in attributes.items() if array is not None
+        }
         about: dict[str, Any] = {
             "format": _FORMAT,
             "estimator": self._name,
@@ -258,14 +292,24 @@ class Leporid:
         except ConfigError as error:
             raise DataError(f"{path} has wrong parameters: {error}") from None
         except TypeError as error:
-            raise DataError(f"{path} has parameters no {cls.__name__} has: {error}") from None
+            raise DataError(
+                f"{path} has parameters no {cls.__name__} has: {error}"
+            ) from None
         for name, attribute in ARRAYS.items():
             setattr(estimator, attribute, arrays.get(name))
-        estimator.n_features_in_, estimator.n_iter_ = about["n_features"], about["n_iter"]
+        estimator.n_features_in_, estimator.n_iter_ = (
+            about["n_features"],
+            about["n_iter"],
+        )
         estimator._k, estimator._rows, estimator._graph = about["k_used"], None, None
         if "rows.indptr" in arrays:
-            indptr, columns = arrays["rows.indptr"], arrays["rows.indices"].astype(np.int32)
-            estimator._rows = BinaryCSR(indptr.astype(np.int64), columns, about["n_features"])
+            indptr, columns = (
+                arrays["rows.indptr"],
+                arrays["rows.indices"].astype(np.int32),
+            )
+            estimator._rows = BinaryCSR(
+                indptr.astype(np.int64), columns, about["n_features"]
+            )
         return estimator
 
     def _check_fitted(self) -> None:
@@ -282,7 +326,10 @@ class Leporid:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of `__init__` by name; a fit never changes them."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {
+            name: getattr(self, name)
+            for name in inspect.signature(type(self)).parameters
+        }
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; an unknown name is an error that suggests the closest one.
@@ -357,7 +404,11 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         shapes["thresholds"] = (fitted,)
     for name, shape in {"embedding": (n, dim), **shapes}.items():
         array = arrays.get(name, nothing)
-        if array.dtype.kind != "f" or array.shape != shape or not np.isfinite(array).all():
+        if (
+            array.dtype.kind != "f"
+            or array.shape != shape
+            or not np.isfinite(array).all()
+        ):
             raise DataError(f"{name} is not {list(shape)} finite floats")
     if "rows.indptr" in arrays:
         indptr, indices = arrays["rows.indptr"], arrays.get("rows.indices", nothing)

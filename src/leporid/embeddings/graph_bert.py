@@ -84,7 +84,9 @@ class GraphBert(Initializer):
         degrees = np.diff(graph[0])
         size = np.log2(np.maximum(degrees, 1)).astype(np.int64)
         roles = 2 * size + (np.arange(len(degrees)) >= train.n_users)
-        encoder = SubgraphEncoder(*_subgraphs(contexts, *graph), roles, config).to(device)
+        encoder = SubgraphEncoder(*_subgraphs(contexts, *graph), roles, config).to(
+            device
+        )
         optimiser = torch.optim.Adam(encoder.parameters(), lr=config.learning_rate)
         relative = intimacy / np.maximum(intimacy[:, :1], 1e-30)
         rng = np.random.default_rng(config.seed)
@@ -131,7 +133,9 @@ def recovery_loss(
     cosine = functional.normalize(first, dim=1) @ functional.normalize(second, dim=1).T
     pairs = (cosine.diagonal() - intimacy).square().mean()
     size = len(first)
-    across = (cosine.square().sum() - cosine.diagonal().square().sum()) / max(size * size - size, 1)
+    across = (cosine.square().sum() - cosine.diagonal().square().sum()) / max(
+        size * size - size, 1
+    )
     return pairs + across
 
 
@@ -152,8 +156,15 @@ class SubgraphEncoder(nn.Module):
     ) -> None:
         super().__init__()
         dim, shape = config.dim, (len(nodes), config.attributes)
-        random = np.random.default_rng([config.seed, 1]).standard_normal(shape, dtype=np.float32)
-        buffers = {"attributes": random, "nodes": nodes, "distances": distances, "roles": roles}
+        random = np.random.default_rng([config.seed, 1]).standard_normal(
+            shape, dtype=np.float32
+        )
+        buffers = {
+            "attributes": random,
+            "nodes": nodes,
+            "distances": distances,
+            "roles": roles,
+        }
         for name, array in buffers.items():
             self.register_buffer(name, torch.from_numpy(array))
         # Layers draw from torch's global generator when they are built.
@@ -164,13 +175,22 @@ class SubgraphEncoder(nn.Module):
             self.from_rank = nn.Embedding(nodes.shape[1], dim)
             self.from_distance = nn.Embedding(3, dim)
             layer = nn.TransformerEncoderLayer(
-                dim, config.heads, 2 * dim, dropout=0.0, activation="gelu", batch_first=True
+                dim,
+                config.heads,
+                2 * dim,
+                dropout=0.0,
+                activation="gelu",
+                batch_first=True,
             )
-            self.encoder = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
+            self.encoder = nn.TransformerEncoder(
+                layer, config.layers, enable_nested_tensor=False
+            )
         generator = torch.Generator().manual_seed(config.seed)
         for parameter in self.parameters():
             if parameter.dim() > 1:
-                nn.init.normal_(parameter, 0.0, parameter.shape[-1] ** -0.5, generator=generator)
+                nn.init.normal_(
+                    parameter, 0.0, parameter.shape[-1] ** -0.5, generator=generator
+                )
 
     def forward(self, index: torch.Tensor) -> torch.Tensor:
         """float32[b, dim]: the mean of the encoded subgraph of each node."""

@@ -174,7 +174,9 @@ class PanelEngine:
         wide = self._columns[:, :count].transpose(0, 2, 1).reshape(-1, count)
         return np.ascontiguousarray(wide[: self.n])
 
-    def _on_panels(self, work: Callable[[int, NDArray[Any], NDArray[Any]], None]) -> None:
+    def _on_panels(
+        self, work: Callable[[int, NDArray[Any], NDArray[Any]], None]
+    ) -> None:
         """`work(p, columns, block)` for each panel: its number, part of the basis and block."""
 
         def share(_: int, first: int, stop: int) -> None:
@@ -195,7 +197,11 @@ class Lanczos:
     """
 
     def __init__(self, problem: Problem, engine: Any) -> None:
-        self.operator, self.engine, self.progress = problem.operator, engine, problem.progress
+        self.operator, self.engine, self.progress = (
+            problem.operator,
+            engine,
+            problem.progress,
+        )
         self.dim, self.tol, self.init = problem.dim, problem.tol, problem.init
         self.random = np.random.default_rng(problem.seed)
         self.capacity, self.kept = basis_size(self.dim, engine.width)

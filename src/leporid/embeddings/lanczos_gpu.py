@@ -42,7 +42,9 @@ class TorchEngine:
     width = WIDTH
     used = 0
 
-    def __init__(self, operator: LaplacianOperator, capacity: int, dtype: str, device: str) -> None:
+    def __init__(
+        self, operator: LaplacianOperator, capacity: int, dtype: str, device: str
+    ) -> None:
         graph = operator.graph
         assert isinstance(graph, KnnGraph)
         self.precision = float(np.finfo(dtype).eps)
@@ -50,13 +52,21 @@ class TorchEngine:
         self._device = torch.device(device)
         small = torch.int32 if graph.n_edges < 2**31 else torch.int64
         tensors = tensors_on(graph, self._device)
-        self._edges = tensors.indptr.to(small), tensors.indices.to(small), tensors.weights
+        self._edges = (
+            tensors.indptr.to(small),
+            tensors.indices.to(small),
+            tensors.weights,
+        )
         self._matrix = self._csr(self._kind)
         self._scale = self.put(operator.scale)[:, None]
         self._diagonal = self.put(operator.diagonal)[:, None]
         # Transposed, so that the first columns of the basis are contiguous.
-        self._rows = torch.zeros((capacity, graph.n), dtype=self._kind, device=self._device)
-        self._block = torch.zeros((graph.n, WIDTH), dtype=self._kind, device=self._device)
+        self._rows = torch.zeros(
+            (capacity, graph.n), dtype=self._kind, device=self._device
+        )
+        self._block = torch.zeros(
+            (graph.n, WIDTH), dtype=self._kind, device=self._device
+        )
 
     def load(self, block: Matrix) -> None:
         self._block = self.put(block, self._kind)
@@ -69,7 +79,9 @@ class TorchEngine:
         return self.get(self._rows[: self.used] @ self._block)
 
     def subtract(self, coefficients: Matrix) -> Matrix:
-        self._block = self._block - self._rows[: self.used].T @ self.put(coefficients, self._kind)
+        self._block = self._block - self._rows[: self.used].T @ self.put(
+            coefficients, self._kind
+        )
         return self.get(self._block.T @ self._block)
 
     def append(self, factor: Matrix) -> None:
@@ -98,7 +110,10 @@ class TorchEngine:
         indptr, indices, weights = self._edges
         n = len(indptr) - 1
         with warnings.catch_warnings():
-            for message in ("Sparse CSR tensor support is in beta", "Sparse invariant checks are"):
+            for message in (
+                "Sparse CSR tensor support is in beta",
+                "Sparse invariant checks are",
+            ):
                 warnings.filterwarnings("ignore", message=message)
             return torch.sparse_csr_tensor(
                 indptr, indices, weights.to(kind), size=(n, n), check_invariants=False
@@ -112,7 +127,9 @@ class TorchEngine:
         """On the device, as `kind`; else an array stays as it is and a tensor becomes float64."""
         if isinstance(array, torch.Tensor):
             return array.to(kind or torch.float64)
-        return torch.from_numpy(np.ascontiguousarray(array)).to(device=self._device, dtype=kind)
+        return torch.from_numpy(np.ascontiguousarray(array)).to(
+            device=self._device, dtype=kind
+        )
 
     def get(self, tensor: torch.Tensor) -> Matrix:
         return np.asarray(tensor.double().cpu().numpy())

@@ -25,7 +25,9 @@ Product = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None]
 space. Float32 or float64 throughout, as x is."""
 
 
-def regularized_degrees(degrees: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+def regularized_degrees(
+    degrees: NDArray[np.float64], alpha: float
+) -> NDArray[np.float64]:
     """float64[n]: d_reg = (1 - alpha) d + alpha d_max."""
     if not 0.0 <= alpha <= 1.0:
         raise ConfigError(f"alpha must lie in [0, 1], not {alpha}")
@@ -63,7 +65,10 @@ class LaplacianOperator:
         """x -> M x, by our kernel where the edges are here, else by the graph itself."""
         if not isinstance(self.graph, KnnGraph):
             return self._remote_product
-        edges, threads = (self.graph.indptr, self.graph.indices, self.graph.weights), num_threads()
+        edges, threads = (
+            (self.graph.indptr, self.graph.indices, self.graph.weights),
+            num_threads(),
+        )
         ends = even_shares(self.graph.indptr, threads)
 
         def product(x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
@@ -89,10 +94,14 @@ class LaplacianOperator:
 
     def _factors(self, x: NDArray[Any]) -> tuple[int, NDArray[Any], NDArray[Any]]:
         """n, and `scale` and `diagonal` as columns in the precision of x."""
-        scale, diagonal = (a.astype(x.dtype)[:, None] for a in (self.scale, self.diagonal))
+        scale, diagonal = (
+            a.astype(x.dtype)[:, None] for a in (self.scale, self.diagonal)
+        )
         return self.n, scale, diagonal
 
-    def _remote_product(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
+    def _remote_product(
+        self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]
+    ) -> None:
         n, scale, diagonal = self._factors(x)
         np.multiply(scale, x[:n], out=scaled[:n])
         np.multiply(scale, self.graph.product(scaled[:n]), out=out[:n])

@@ -86,7 +86,11 @@ class SpectralInitializer(Initializer):
 
     def estimator(self, landmarks: Landmarks = None) -> Leporid:
         taken = {field.name for field in fields(self.estimator_class)}
-        settings = {name: value for name, value in self.config.to_dict().items() if name in taken}
+        settings = {
+            name: value
+            for name, value in self.config.to_dict().items()
+            if name in taken
+        }
         return self.estimator_class(**{**settings, "landmarks": landmarks})
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
@@ -100,7 +104,9 @@ class SpectralInitializer(Initializer):
             side_embedding(items, config.dim, provenance),
         )
 
-    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> None:
+    def _fit_items(
+        self, estimator: Leporid, train: Interactions, **options: Any
+    ) -> None:
         estimator.fit(train.csr().T.tocsr(), **options)
 
 
@@ -122,7 +128,10 @@ class LEPORID(SpectralInitializer):
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config
-        given = {name: getattr(config, name) for name in ("alpha", "lengths", "popularity_power")}
+        given = {
+            name: getattr(config, name)
+            for name in ("alpha", "lengths", "popularity_power")
+        }
         fixed = {name: value for name, value in given.items() if value != "auto"}
         if len(fixed) == len(given):
             return self._scaled(train, progress)
@@ -161,9 +170,13 @@ def side_embedding(fitted: Leporid, dim: int, provenance: dict[str, Any]) -> Emb
 
 def item_means(items: Embedding, matrix: Any, provenance: dict[str, Any]) -> Embedding:
     """Users as the mean of their items' z-scored vectors; zeros for those without items."""
-    vectors = np.where(items.isolated[:, None], np.float32(0), items.standardized().vectors)
+    vectors = np.where(
+        items.isolated[:, None], np.float32(0), items.standardized().vectors
+    )
     summed = matrix @ vectors
-    mean = np.asarray(summed / np.maximum(np.diff(matrix.indptr), 1)[:, None], dtype=np.float32)
+    mean = np.asarray(
+        summed / np.maximum(np.diff(matrix.indptr), 1)[:, None], dtype=np.float32
+    )
     return Embedding(mean, items.eigenvalues, provenance)
 
 
@@ -196,9 +209,15 @@ def item_sums(
     """float32[n_items, d]: D_i^-power X^T D_u^-user_power U for vectors U; zeros without users."""
     per_user = np.maximum(np.diff(matrix.indptr), 1)
     per_item = np.maximum(np.bincount(matrix.indices, minlength=matrix.shape[1]), 1)
-    weights = np.repeat(per_user**-user_power, np.diff(matrix.indptr)).astype(np.float32)
-    weighted = sparse.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
-    return np.asarray((weighted.T @ users) / per_item[:, None] ** power, dtype=np.float32)
+    weights = np.repeat(per_user**-user_power, np.diff(matrix.indptr)).astype(
+        np.float32
+    )
+    weighted = sparse.csr_array(
+        (weights, matrix.indices, matrix.indptr), shape=matrix.shape
+    )
+    return np.asarray(
+        (weighted.T @ users) / per_item[:, None] ** power, dtype=np.float32
+    )
 
 
 def half_whitened(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -218,7 +237,9 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def _ready(side: Embedding) -> Embedding:
     """Entries of a root mean square of one; z-scoring the columns would undo the lengths."""
     about = {**side.provenance, "standardized": True}
-    return replace(side, vectors=side.vectors / np.float32(side.size or 1.0), provenance=about)
+    return replace(
+        side, vectors=side.vectors / np.float32(side.size or 1.0), provenance=about
+    )
 
 
 def choose_settings(

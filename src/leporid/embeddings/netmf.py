@@ -60,13 +60,19 @@ class NetMF(Initializer):
     config: NetMFConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        config, matrix, provenance = self.config, train.csr(), self.provenance(train.digest)
+        config, matrix, provenance = (
+            self.config,
+            train.csr(),
+            self.provenance(train.digest),
+        )
         shape = (config.window, config.negatives, config.rank)
         where: dict[str, Any] = {"device": config.device, "progress": progress}
 
         def embed(X: Any) -> Embedding:
             graph = knn_graph(X, k=config.k, **where)
-            operator = LogOperator(*deepwalk_factors(graph, *shape, seed=config.seed, **where))
+            operator = LogOperator(
+                *deepwalk_factors(graph, *shape, seed=config.seed, **where)
+            )
             dim, dense = min(config.dim, graph.n), graph.n <= DENSE_LIMIT
             values, vectors, residual = top_singular(
                 operator, dim, dense=dense, seed=config.seed, progress=progress
@@ -74,7 +80,9 @@ class NetMF(Initializer):
             # These rows of the matrix are zero; the solver leaves rounding errors.
             vectors[np.diff(graph.indptr) == 0] = 0.0
             report = {**provenance, "residual": residual}
-            return Embedding(padded(vectors * np.sqrt(values), config.dim), None, report)
+            return Embedding(
+                padded(vectors * np.sqrt(values), config.dim), None, report
+            )
 
         return InitialEmbeddings(embed(matrix), embed(matrix.T.tocsr()))
 
@@ -142,7 +150,12 @@ def _log_in_place(block: NDArray[np.float32]) -> None:
 
 
 def top_singular(
-    operator: LogOperator, dim: int, *, dense: bool, seed: int = 0, progress: ProgressLike
+    operator: LogOperator,
+    dim: int,
+    *,
+    dense: bool,
+    seed: int = 0,
+    progress: ProgressLike,
 ) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
     """Singular values float64[d], descending, and vectors float32[n, d] of Y, and a residual.
 
@@ -169,7 +182,9 @@ def top_singular(
         order = np.argsort(-np.abs(values), kind="stable")[:dim]
         values, chosen = values[order], mixing[:, order].astype(np.float32)
         vectors = basis @ chosen
-        errors = np.linalg.norm(images @ chosen - vectors * values.astype(np.float32), axis=0)
+        errors = np.linalg.norm(
+            images @ chosen - vectors * values.astype(np.float32), axis=0
+        )
         residual = float(errors.max() / max(abs(values[0]), 1e-30))
         progress.advance(1, residual=residual)
         if residual <= _TOLERANCE or step + 1 == limit:

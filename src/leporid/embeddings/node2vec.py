@@ -71,11 +71,15 @@ class Node2Vec(Initializer):
         starts = np.concatenate([rng.permutation(linked) for _ in range(config.walks)])
         walking, seed = (config.length, config.p, config.q), np.uint64(config.seed)
         progress.start("counting visits", 1)
-        visits = count_visits(indptr, indices, starts, *walking, seed, numba.get_num_threads())
+        visits = count_visits(
+            indptr, indices, starts, *walking, seed, numba.get_num_threads()
+        )
         chance, other = alias_table(visits.astype(np.float64) ** 0.75)
 
         replicas = max(1, min(config.replicas, n // _NODES_PER_REPLICA))
-        init = (rng.random((n, config.dim), dtype=np.float32) - np.float32(0.5)) / config.dim
+        init = (
+            rng.random((n, config.dim), dtype=np.float32) - np.float32(0.5)
+        ) / config.dim
         inputs = np.repeat(init[None].astype(np.float32), replicas, axis=0)
         outputs = np.zeros_like(inputs)
         used_in, used_out = (np.zeros((replicas, n), np.int32) for _ in range(2))
@@ -99,7 +103,9 @@ class Node2Vec(Initializer):
         return self._embeddings(train, *np.split(inputs[0], [train.n_users]))
 
 
-def bipartite_adjacency(matrix: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def bipartite_adjacency(
+    matrix: sparse.csr_array,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """indptr int64[n + 1] and indices int32: users 0..m-1, then items; neighbours ascending."""
     transposed = matrix.T.tocsr()
     transposed.sort_indices()
@@ -152,7 +158,14 @@ def biased_step(
 
 @kernel
 def walk_into(
-    walk: Any, indptr: Any, indices: Any, start: Any, p: Any, q: Any, seed: Any, name: Any
+    walk: Any,
+    indptr: Any,
+    indices: Any,
+    start: Any,
+    p: Any,
+    q: Any,
+    seed: Any,
+    name: Any,
 ) -> None:
     """Fill int32[length] `walk` from `start`; (seed, name) names its random stream."""
     state = next_state(stream(seed, name, np.uint64(1)))
@@ -160,13 +173,22 @@ def walk_into(
     degree = indptr[start + 1] - indptr[start]
     walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
     for step in range(2, len(walk)):
-        following, state = biased_step(indptr, indices, walk[step - 2], walk[step - 1], p, q, state)
+        following, state = biased_step(
+            indptr, indices, walk[step - 2], walk[step - 1], p, q, state
+        )
         walk[step] = following
 
 
 @kernel(parallel=True)
 def count_visits(
-    indptr: Any, indices: Any, starts: Any, length: Any, p: Any, q: Any, seed: Any, lanes: Any
+    indptr: Any,
+    indices: Any,
+    starts: Any,
+    length: Any,
+    p: Any,
+    q: Any,
+    seed: Any,
+    lanes: Any,
 ) -> Any:
     """int64[n]: how often each node occurs in all walks (walk w begins at starts[w])."""
     visits = np.zeros((lanes, len(indptr) - 1), np.int64)
@@ -251,7 +273,9 @@ def train_round(
         walk = np.empty(length, np.int32)
         contexts = np.empty(2 * window, np.int32)
         targets = np.empty(negatives + 1, np.int32)
-        space = np.empty((2 * window + 2 * (negatives + 1), inputs.shape[2]), np.float32)
+        space = np.empty(
+            (2 * window + 2 * (negatives + 1), inputs.shape[2]), np.float32
+        )
         begin = first + r * walks
         for w in range(begin, min(begin + walks, len(starts))):
             walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
@@ -260,7 +284,9 @@ def train_round(
                 state = next_state(state)
                 reach = 1 + below(to_bits(state), window)
                 n_contexts = 0
-                for near in range(max(0, position - reach), min(length, position + reach + 1)):
+                for near in range(
+                    max(0, position - reach), min(length, position + reach + 1)
+                ):
                     if near != position:
                         contexts[n_contexts] = walk[near]
                         n_contexts += 1

@@ -50,7 +50,11 @@ FEWEST_NEIGHBOURS = 50
 
 def landmark_count(landmarks: Landmarks, n: int) -> int:
     """The number of landmarks among `n` rows: at least 2, at most `n`."""
-    number = isinstance(landmarks, int | np.integer) and landmarks is not True and landmarks >= 2
+    number = (
+        isinstance(landmarks, int | np.integer)
+        and landmarks is not True
+        and landmarks >= 2
+    )
     share = isinstance(landmarks, float | np.floating) and 0.0 < landmarks < 1.0
     if not (landmarks is None or landmarks == "auto" or number or share):
         raise ConfigError(
@@ -85,7 +89,9 @@ def choose_landmarks(rows: BinaryCSR, count: int, seed: int) -> NDArray[np.int64
 
 def row_keys(rows: BinaryCSR, seed: int) -> NDArray[np.uint64]:
     """uint64[n]: a hash of every set of columns: the sum of random numbers, modulo 2^64."""
-    drawn = np.random.default_rng([seed, 1]).integers(0, 2**64, rows.n_columns, np.uint64)
+    drawn = np.random.default_rng([seed, 1]).integers(
+        0, 2**64, rows.n_columns, np.uint64
+    )
     keys = np.empty(rows.n, np.uint64)
     for here in row_blocks(rows.indptr):
         indptr = rows.indptr[here[0] : here[-1] + 2]
@@ -99,7 +105,10 @@ def row_blocks(indptr: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     """Rows of at most `ENTRIES_AT_ONCE` entries together, or one row with more."""
     start, n = 0, len(indptr) - 1
     while start < n:
-        full = int(np.searchsorted(indptr, indptr[start] + ENTRIES_AT_ONCE, side="right")) - 1
+        full = (
+            int(np.searchsorted(indptr, indptr[start] + ENTRIES_AT_ONCE, side="right"))
+            - 1
+        )
         stop = min(max(full, start + 1), start + ROWS_AT_ONCE, n)
         yield np.arange(start, stop)
         start = stop
@@ -119,7 +128,9 @@ class Extension:
     def embed(self, weights: sparse.csr_array) -> NDArray[np.float32]:
         """float32[m, d] from csr[m, n] weights to the fitted rows; no weights, zero vector."""
         weights = weights.astype(np.float64)
-        return self.finish(weights @ self.table(), np.asarray(weights.sum(axis=1)).ravel())
+        return self.finish(
+            weights @ self.table(), np.asarray(weights.sum(axis=1)).ravel()
+        )
 
     def table(self) -> NDArray[np.float64]:
         """float64[n, d]: what a new row sums up, q_j / sqrt(d_reg_j) (q_j when unnormalised)."""
@@ -130,7 +141,9 @@ class Extension:
         np.divide(1.0, np.sqrt(regularized), out=factor, where=self.degrees > 0.0)
         return factor[:, None] * self.vectors
 
-    def finish(self, sums: NDArray[Any], totals: NDArray[np.float64]) -> NDArray[np.float32]:
+    def finish(
+        self, sums: NDArray[Any], totals: NDArray[np.float64]
+    ) -> NDArray[np.float32]:
         """float32[m, d] from sums over `table` (float[m, d]) and sums of weights (float64[m])."""
         maximum = self.degrees.max(initial=0.0)
         new = ((1.0 - self.alpha) * totals + self.alpha * maximum)[:, None]
@@ -195,7 +208,9 @@ def identical_rows(new: sparse.csr_array, fitted: BinaryCSR) -> NDArray[np.int64
 class TableExtension:
     """Extends `table` float32[n, d] of rows `fitted`, csr[n, m], to new rows by k neighbours."""
 
-    def __init__(self, fitted: sparse.csr_array, table: NDArray[np.float32], k: int) -> None:
+    def __init__(
+        self, fitted: sparse.csr_array, table: NDArray[np.float32], k: int
+    ) -> None:
         self._table = np.ascontiguousarray(table, dtype=np.float32)
         self._average = self._table.mean(axis=0)
         sample = np.unique(np.linspace(0, len(table) - 1, SAMPLE).astype(np.int64))
@@ -206,7 +221,9 @@ class TableExtension:
         self._center, self._offset = smooth.mean(axis=0), own.mean(axis=0)
         spread = ((smooth - self._center) ** 2).sum(axis=0)
         shared = ((smooth - self._center) * (own - self._offset)).sum(axis=0)
-        self._scale = np.divide(shared, spread, out=np.zeros_like(shared), where=spread > 0)
+        self._scale = np.divide(
+            shared, spread, out=np.zeros_like(shared), where=spread > 0
+        )
 
     def extend(self, new: sparse.csr_array) -> NDArray[np.float32]:
         """float32[len(new), d]; a row without neighbours gets the vector of the average row."""

@@ -30,8 +30,12 @@ class Random(Initializer):
         config = self.config
 
         def draw(n: int, stream: np.random.SeedSequence) -> Any:
-            drawn = np.random.default_rng(stream).standard_normal((n, config.dim), dtype=np.float32)
+            drawn = np.random.default_rng(stream).standard_normal(
+                (n, config.dim), dtype=np.float32
+            )
             return drawn * np.float32(config.deviation)
 
         users, items = np.random.SeedSequence(config.seed).spawn(2)
-        return self._embeddings(train, draw(train.n_users, users), draw(train.n_items, items))
+        return self._embeddings(
+            train, draw(train.n_users, users), draw(train.n_items, items)
+        )

@@ -18,9 +18,20 @@ from leporid.embeddings.base import Embedding, InitialEmbeddings, Initializer
 from leporid.embeddings.estimators import Leporid
 from leporid.embeddings.lanczos import basis_size
 from leporid.embeddings.leporid import SpectralInitializer, side_embedding
-from leporid.embeddings.out_of_sample import Landmarks, landmark_count, landmark_neighbours
+from leporid.embeddings.out_of_sample import (
+    Landmarks,
+    landmark_count,
+    landmark_neighbours,
+)
 from leporid.errors import ConfigError, DataError
-from leporid.graph import BLOCK, BinaryCSR, Side, binary_csr, search_bytes, stored_knn_graph
+from leporid.graph import (
+    BLOCK,
+    BinaryCSR,
+    Side,
+    binary_csr,
+    search_bytes,
+    stored_knn_graph,
+)
 from leporid.machine import format_bytes, memory_left, parse_memory, resolve_threads
 from leporid.progress import ProgressLike, make_progress
 
@@ -42,38 +53,55 @@ def embed_stored(
     and so on.
     """
     if not isinstance(initializer, SpectralInitializer):
-        raise ConfigError(f"a memory limit works with le and leporid, not {initializer.name}")
+        raise ConfigError(
+            f"a memory limit works with le and leporid, not {initializer.name}"
+        )
     config = initializer.config
     lengths = getattr(config, "lengths", "as-is")
     if lengths != "as-is" or getattr(config, "alpha", 0.0) == "auto":
-        raise ConfigError("a memory limit works without lengths and alpha='auto': leave them out")
+        raise ConfigError(
+            "a memory limit works without lengths and alpha='auto': leave them out"
+        )
     limit, workers = parse_memory(memory), resolve_threads(threads)
     reporter = make_progress(progress)
     try:
         folder = tempfile.TemporaryDirectory(prefix=".leporid-", dir=scratch)
     except OSError as error:
-        raise DataError(f"could not write into {scratch}: {error.strerror or error}") from None
+        raise DataError(
+            f"could not write into {scratch}: {error.strerror or error}"
+        ) from None
     with folder as name:
         stored = store_interactions(source, name, limit, **log)
         provenance = {**initializer.provenance(_digest(stored)), "memory": limit}
         common: dict[str, Any] = {"threads": workers, "progress": reporter}
 
         def embed(rows: BinaryCSR, side: Side, landmarks: Landmarks) -> Embedding:
-            fitted = initializer.estimator(landmarks).set_params(device="cpu", threads=workers)
+            fitted = initializer.estimator(landmarks).set_params(
+                device="cpu", threads=workers
+            )
             if rows.n < 2:
-                raise DataError(f"{rows.n} of the {side} is too few: a graph needs at least 2 rows")
-            half = _room(f"{rows.n:,} {side}", fit_bytes(rows, fitted, workers), limit) // 2
+                raise DataError(
+                    f"{rows.n} of the {side} is too few: a graph needs at least 2 rows"
+                )
+            half = (
+                _room(f"{rows.n:,} {side}", fit_bytes(rows, fitted, workers), limit)
+                // 2
+            )
             if landmark_count(landmarks, rows.n) < rows.n:
                 fitted.fit(rows, progress=reporter)
             else:
-                graph = stored_knn_graph(rows, config.k, stored.folder, half, side=side, **common)
+                graph = stored_knn_graph(
+                    rows, config.k, stored.folder, half, side=side, **common
+                )
                 fitted.fit_graph(graph, progress=reporter)
             return side_embedding(fitted, config.dim, provenance)
 
         matrix = (stored.indptr, stored.items_of, stored.n_items)
         users = embed(BinaryCSR(*matrix), "users", config.landmarks)
         flipped = transpose(*matrix, stored.folder, stored.block_rows)
-        items = embed(BinaryCSR(*flipped, stored.n_users), "items", config.item_landmarks)
+        items = embed(
+            BinaryCSR(*flipped, stored.n_users), "items", config.item_landmarks
+        )
     reporter.close()
     return InitialEmbeddings(users, items, stored.users, stored.items)
 
@@ -113,6 +141,8 @@ def _room(what: str, needed: int, limit: int) -> int:
 
 def _digest(stored: StoredInteractions) -> str:
     hasher = hashlib.sha256(stored.indptr.data)
-    hasher.update(stored.items_of.data)  # no copy: the pages of the file are read in turn
+    hasher.update(
+        stored.items_of.data
+    )  # no copy: the pages of the file are read in turn
     hasher.update((stored.users.digest + stored.items.digest).encode())
     return hasher.hexdigest()[:16]

@@ -13,7 +13,12 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackError, svds
 
 from leporid.data import Interactions
-from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig, padded
+from leporid.embeddings.base import (
+    InitialEmbeddings,
+    Initializer,
+    InitializerConfig,
+    padded,
+)
 from leporid.embeddings.eigenpairs import column_signs
 from leporid.progress import ProgressLike
 
@@ -57,7 +62,9 @@ def largest_triplets(
     except ArpackError:
         if is_small:
             return np.linalg.svd(dense(), full_matrices=False)
-        u, s, vt = svds(operator, k=rank, rng=np.random.default_rng(seed), solver="lobpcg")
+        u, s, vt = svds(
+            operator, k=rank, rng=np.random.default_rng(seed), solver="lobpcg"
+        )
     return u, s, vt
 
 

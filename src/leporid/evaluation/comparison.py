@@ -108,11 +108,14 @@ def compare(
         raise ConfigError("a comparison needs at least one run on each side")
     _check_same_users([run for runs in sides for run in runs.values()], name_a, name_b)
     x, y = (
-        np.stack([_values(runs[seed], metric, stratum) for seed in sorted(runs)]) for runs in sides
+        np.stack([_values(runs[seed], metric, stratum) for seed in sorted(runs)])
+        for runs in sides
     )
     tested = _test(x, y, paired=sides[0].keys() == sides[1].keys())
     sizes: dict[str, Any] = {"n_users": x.shape[1], "n_seeds": (len(x), len(y))}
-    return _comparison(x, y, *tested, metric=metric, name_a=name_a, name_b=name_b, **sizes)
+    return _comparison(
+        x, y, *tested, metric=metric, name_a=name_a, name_b=name_b, **sizes
+    )
 
 
 def compare_groups(
@@ -132,7 +135,9 @@ def compare_groups(
     return _comparison(a, b, margin, p_value, **names, **sizes)
 
 
-def _comparison(a: Values, b: Values, margin: float, p_value: float, **about: Any) -> Comparison:
+def _comparison(
+    a: Values, b: Values, margin: float, p_value: float, **about: Any
+) -> Comparison:
     mean_a, mean_b = float(a.mean()), float(b.mean())
     difference = float(a.mean() - b.mean())
     return Comparison(
@@ -201,7 +206,9 @@ def _test(x: Values, y: Values, *, paired: bool) -> tuple[float, float]:
             between = float(np.var(means, ddof=1)) / seeds
             residual = runs - means - runs.mean(axis=0) + runs.mean()
             # The means of runs vary by their users too, which the first term has already.
-            by_users = float(np.square(residual).sum()) / ((m - 1) * (seeds - 1) * m * seeds)
+            by_users = float(np.square(residual).sum()) / (
+                (m - 1) * (seeds - 1) * m * seeds
+            )
             variance += max(between - by_users, 0.0)
             doubt += between**2 / (seeds - 1)
     freedom = variance**2 / doubt if doubt > 0 else m - 1.0

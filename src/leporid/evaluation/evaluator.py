@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments, described, takes_exclude_seen
 from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect
-from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError, article, warn
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    UnknownIdError,
+    UnknownNameError,
+    article,
+    warn,
+)
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES, popularity_class
 from leporid.kernel import kernel
@@ -60,7 +67,11 @@ class Recommendations:
 
     @classmethod
     def read(
-        cls, path: str | Path, user: str = "user", item: str = "item", score: str = "score"
+        cls,
+        path: str | Path,
+        user: str = "user",
+        item: str = "item",
+        score: str = "score",
     ) -> Self:
         """Read a CSV or parquet file with these columns; the score column may be missing."""
         path = Path(path)
@@ -74,7 +85,9 @@ class Recommendations:
             if path.suffix in (".parquet", ".pq"):
                 table = pq.read_table(path)
             else:
-                table = pcsv.read_csv(path, parse_options=lines, convert_options=as_text)
+                table = pcsv.read_csv(
+                    path, parse_options=lines, convert_options=as_text
+                )
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise DataError(f"cannot read {path}: {error}") from None
         for name in (user, item):
@@ -83,7 +96,9 @@ class Recommendations:
         for name in {user, item, score}.intersection(table.column_names):
             if table[name].null_count:
                 row = int(np.argmax(table[name].is_null().to_numpy()))
-                raise DataError(f"{path}, column {name!r}: the value in row {row + 1} is missing")
+                raise DataError(
+                    f"{path}, column {name!r}: the value in row {row + 1} is missing"
+                )
         users, items = (table[name].combine_chunks() for name in (user, item))
         if score not in table.column_names:
             return cls(users, items, None, str(path))
@@ -92,7 +107,9 @@ class Recommendations:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{path}, column {score!r}: {error}") from None
         if np.isnan(scores).any():
-            raise DataError(f"{path}, row {np.argmax(np.isnan(scores)) + 1}: the score is NaN")
+            raise DataError(
+                f"{path}, row {np.argmax(np.isnan(scores)) + 1}: the score is NaN"
+            )
         return cls(users, items, scores, str(path))
 
     def lists(self, split: Split, users: NDArray[np.int32], n: int) -> TopK:
@@ -104,7 +121,9 @@ class Recommendations:
                 f"{strangers[0]!r}: evaluate on the data and the core the lists were made for"
             )
         row_item = split.items.encode(self.item)
-        pairs = pa.table({"user": self.user, "item": self.item}).group_by(["user", "item"])
+        pairs = pa.table({"user": self.user, "item": self.item}).group_by(
+            ["user", "item"]
+        )
         counts = pairs.aggregate([([], "count_all")])
         if repeated := counts.filter(pc.field("count_all") > 1).slice(0, 1).to_pylist():
             raise DataError(
@@ -171,9 +190,14 @@ def evaluate(
     if part not in ("valid", "test"):
         raise UnknownNameError("part", str(part), ["valid", "test"])
     cuts, families = _asked(at, FAMILIES if metrics is None else metrics)
-    shows = split.include_seen or getattr(getattr(model, "fitting", None), "include_seen", False)
+    shows = split.include_seen or getattr(
+        getattr(model, "fitting", None), "include_seen", False
+    )
     include_seen = shows if include_seen is None else include_seen
-    known, hidden = split.known(part).sequences(), split.known(part).hidden(include_seen)
+    known, hidden = (
+        split.known(part).sequences(),
+        split.known(part).hidden(include_seen),
+    )
     held_out, repeated = _items_to_find(split, part, include_seen)
     to_find, n = held_out.sequences(), cuts[-1]
     users = np.flatnonzero(np.diff(to_find.indptr)).astype(np.int32)
@@ -183,7 +207,9 @@ def evaluate(
             f"and these are {described(rules)}"
         )
     if rules is not None and isinstance(model, Recommendations | TopK):
-        raise ConfigError("lists are evaluated as given: rules need a model or its scores")
+        raise ConfigError(
+            "lists are evaluated as given: rules need a model or its scores"
+        )
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
     elif isinstance(model, TopK):
@@ -201,7 +227,9 @@ def evaluate(
             reporter.advance(len(chunk))
         reporter.close()
     popularity, lists = split.train.popularity, (to_find.indptr, to_find.items)
-    hits, relevant, cold = _compare(top, users, lists, popularity_class(popularity), popularity)
+    hits, relevant, cold = _compare(
+        top, users, lists, popularity_class(popularity), popularity
+    )
     return MetricTable(
         user=users,
         users=split.users,
@@ -220,7 +248,9 @@ def evaluate(
     )
 
 
-def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _asked(
+    at: Sequence[int], metrics: Sequence[str]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The cut-offs and metrics, in order."""
     for n in at:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
@@ -230,16 +260,22 @@ def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], 
     for name in metrics:
         if name not in FAMILIES:
             raise UnknownNameError("metric", name, FAMILIES)
-    return tuple(sorted({int(n) for n in at})), tuple(f for f in FAMILIES if f in metrics)
+    return tuple(sorted({int(n) for n in at})), tuple(
+        f for f in FAMILIES if f in metrics
+    )
 
 
-def _items_to_find(split: Split, part: Part, include_seen: bool) -> tuple[Interactions, int]:
+def _items_to_find(
+    split: Split, part: Part, include_seen: bool
+) -> tuple[Interactions, int]:
     """What counts as found, each item once; how many others the users have already."""
     held_out = split.targets(part, include_seen)
     distinct = np.count_nonzero(split.part(part).goals.is_first)
     if not distinct:
         what = "is empty" if not len(split.part(part)) else "has no event of the goal"
-        raise DataError(f"the {part} part of the split {what}: there is nothing to evaluate on")
+        raise DataError(
+            f"the {part} part of the split {what}: there is nothing to evaluate on"
+        )
     if not len(held_out):
         raise DataError(
             f"the users have all their {part} items already: include_seen=True (--include-seen) "
@@ -249,7 +285,12 @@ def _items_to_find(split: Split, part: Part, include_seen: bool) -> tuple[Intera
 
 
 def _ranked(
-    scores: Any, users: Users, split: Split, n: int, seen: Sequences, rules: BoundRules | None
+    scores: Any,
+    users: Users,
+    split: Split,
+    n: int,
+    seen: Sequences,
+    rules: BoundRules | None,
 ) -> NDArray[np.int32]:
     """int32[m, n]: the best items for some users, from their scores."""
     if tuple(scores.shape) != (len(users), split.n_items):
@@ -259,7 +300,10 @@ def _ranked(
         )
     top_k: Callable[..., TopK] = masked_top_k
     if rules is not None:
-        scores, top_k = np.asarray(getattr(scores, "cpu", lambda: scores)()), rules.top_k
+        scores, top_k = (
+            np.asarray(getattr(scores, "cpu", lambda: scores)()),
+            rules.top_k,
+        )
     elif not isinstance(scores, np.ndarray):
         top_k = masked_top_k_torch
     try:
@@ -312,7 +356,9 @@ def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
     """A final model has been fitted on everything: on what it knows it would look splendid."""
     if not getattr(getattr(model, "fitting", None), "final", False):
         return
-    asked, fitted = (p.user * np.int64(p.n_items) + p.item for p in (held_out, model.train.goals))
+    asked, fitted = (
+        p.user * np.int64(p.n_items) + p.item for p in (held_out, model.train.goals)
+    )
     if np.isin(asked, fitted).any():
         raise DataError(
             f"this is a final model, fitted on the {part} part too: evaluate the validated one "
@@ -320,10 +366,14 @@ def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
         )
 
 
-def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+def _given_lists(
+    lists: TopK, split: Split, users: NDArray[np.int32], n: int
+) -> NDArray[np.int32]:
     rows, k = lists.items.shape
     if rows != split.n_users:
-        raise DataError(f"there are {rows} lists for the {split.n_users} users of the split")
+        raise DataError(
+            f"there are {rows} lists for the {split.n_users} users of the split"
+        )
     if k < n:
         raise ConfigError(f"the lists have {k} items, the largest cut-off needs {n}")
     if lists.items.max(initial=-1) >= split.n_items:
@@ -332,7 +382,9 @@ def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) ->
 
 
 @kernel(parallel=True)
-def _compare(top: Users, users: Users, held_out: Any, classes: Any, popularity: Any) -> Any:
+def _compare(
+    top: Users, users: Users, held_out: Any, classes: Any, popularity: Any
+) -> Any:
     """Hits bool[m, k], and each user's held-out items: by class int32[m, 3], cold ones int32[m]."""
     indptr, items = held_out
     hits = np.zeros(top.shape, np.bool_)

@@ -80,7 +80,9 @@ class MetricTable:
 
     def __repr__(self) -> str:
         shown = [f"{family}@{self.at[-1]}" for family in self.families[:4]]
-        means = ", ".join(f"{name} {mean:.4f}" for name, mean in self._means(shown, None).items())
+        means = ", ".join(
+            f"{name} {mean:.4f}" for name, mean in self._means(shown, None).items()
+        )
         about = "hits only"
         if self.has_lists:
             about = f"{self.cold:,} of them cold, {self.skipped:,} left out"
@@ -127,7 +129,9 @@ class MetricTable:
     def columns(self, metric: str, stratum: str | None = None) -> NDArray[np.float64]:
         """float64[m, c]: the values per user whose means make the metric; two columns for F1."""
         within = self._within(stratum)
-        return np.column_stack([self._column(part, within) for part in metrics.ingredients(metric)])
+        return np.column_stack(
+            [self._column(part, within) for part in metrics.ingredients(metric)]
+        )
 
     def confidence(
         self, metric: str, level: float = 0.95, *, stratum: str | None = None
@@ -143,7 +147,9 @@ class MetricTable:
         mean, m = float(values.mean()), len(values)
         if m < 2:
             return Interval(mean, mean, mean)
-        margin = float(scipy.stats.t.ppf((1 + level) / 2, m - 1) * values.std(ddof=1) / m**0.5)
+        margin = float(
+            scipy.stats.t.ppf((1 + level) / 2, m - 1) * values.std(ddof=1) / m**0.5
+        )
         return Interval(mean, mean - margin, mean + margin)
 
     def intervals(self, stratum: str | None = None) -> dict[str, Interval]:
@@ -175,7 +181,11 @@ class MetricTable:
         for name in self.names:
             if name.partition("@")[0] not in ("F1", *_WHOLE):
                 columns[name] = self.per_user(name)
-        about = {"skipped": str(self.skipped), "cold": str(self.cold), "protocol": self.protocol}
+        about = {
+            "skipped": str(self.skipped),
+            "cold": str(self.cold),
+            "protocol": self.protocol,
+        }
         named = {f"leporid.{name}": value for name, value in about.items()}
         return pa.table(columns).replace_schema_metadata(named)
 
@@ -201,7 +211,10 @@ class MetricTable:
 
     @classmethod
     def from_hits(
-        cls, user: NDArray[np.int32], hits: NDArray[np.int32], relevant: NDArray[np.int32]
+        cls,
+        user: NDArray[np.int32],
+        hits: NDArray[np.int32],
+        relevant: NDArray[np.int32],
     ) -> Self:
         """A table of what `hit_columns` gives, without lists: no strata, no metrics of lists.
 
@@ -236,15 +249,21 @@ class MetricTable:
         columns = [table[name] for name in HIT_COLUMNS if name in table.column_names]
         whole = all(pa.types.is_integer(c.type) and not c.null_count for c in columns)
         if len(columns) != len(HIT_COLUMNS) or not whole:
-            raise DataError(f"{path} must have columns of integers: {', '.join(HIT_COLUMNS)}")
+            raise DataError(
+                f"{path} must have columns of integers: {', '.join(HIT_COLUMNS)}"
+            )
         user, hits, relevant = (np.asarray(column) for column in columns)
         if (np.diff(user) <= 0).any() or (relevant < 1).any():
-            raise DataError(f"{path} must have each user once, in order, with test items")
+            raise DataError(
+                f"{path} must have each user once, in order, with test items"
+            )
         return cls.from_hits(user, hits, relevant)
 
     def _need_lists(self) -> None:
         if not self.has_lists:
-            raise DataError("a table of hits has no lists, strata or exports: evaluate the model")
+            raise DataError(
+                "a table of hits has no lists, strata or exports: evaluate the model"
+            )
 
     def _names(self, stratum: str | None) -> list[str]:
         hidden = (*_WHOLE, "Popularity") if stratum in metrics.STRATA_OF_ITEMS else ()
@@ -258,7 +277,10 @@ class MetricTable:
                 judge = metrics.item_coverage if family == "Coverage" else metrics.gini
                 means[name] = judge(self.top[within[0]], len(self.popularity), n)
             else:
-                parts = [self._column(part, within).mean() for part in metrics.ingredients(name)]
+                parts = [
+                    self._column(part, within).mean()
+                    for part in metrics.ingredients(name)
+                ]
                 means[name] = float(metrics.combine(parts))
         return means
 
@@ -269,7 +291,9 @@ class MetricTable:
                 f"{metric} is made of two means and has no value per user: use User{metric}"
             )
         if family in _WHOLE:
-            raise ConfigError(f"{metric} judges all lists together and has no value per user")
+            raise ConfigError(
+                f"{metric} judges all lists together and has no value per user"
+            )
         if family == "Popularity":
             return metrics.average_popularity(self.top[rows], self.popularity, n)
         return metrics.PER_USER[family](hits, relevant, n)
@@ -281,7 +305,9 @@ class MetricTable:
         self._need_lists()
         hits = self.hits
         if stratum not in metrics.STRATA_OF_ITEMS:
-            rows = np.flatnonzero(metrics.user_stratum(stratum, self.activity)[self.user])
+            rows = np.flatnonzero(
+                metrics.user_stratum(stratum, self.activity)[self.user]
+            )
         else:
             if stratum in metrics.ITEM_STRATA:
                 wanted = metrics.ITEM_STRATA.index(stratum)
@@ -293,7 +319,9 @@ class MetricTable:
                 relevant = self.cold_relevant if cold else relevant - self.cold_relevant
             hits, rows = hits & inside[self.top], np.flatnonzero(relevant)
         if len(rows) == 0:
-            raise DataError(f"no evaluated user is in the stratum {stratum!r}: nothing to average")
+            raise DataError(
+                f"no evaluated user is in the stratum {stratum!r}: nothing to average"
+            )
         return rows, hits[rows], relevant[rows]
 
     def _parse(self, metric: str) -> tuple[str, int]:

@@ -71,7 +71,9 @@ def average_precision(hits: Hits, relevant: Counts, n: int) -> Values:
     """MAP@N = sum_{r<=N} h_r H_r / r, divided by min(N, |T_u|)."""
     cut = hits[:, :n]
     at_rank = np.cumsum(cut, axis=1) / np.arange(1, n + 1)
-    return np.asarray((cut * at_rank).sum(axis=1) / np.minimum(relevant, n), dtype=np.float64)
+    return np.asarray(
+        (cut * at_rank).sum(axis=1) / np.minimum(relevant, n), dtype=np.float64
+    )
 
 
 def average_popularity(top: NDArray[np.int32], popularity: Counts, n: int) -> Values:
@@ -123,7 +125,9 @@ def parse_metric(metric: str, known: Iterable[str] | None = None) -> tuple[str, 
     """'HR@10' -> ('HR', 10). Anything else is refused, with the closest of `known` suggested."""
     family, _, n = metric.partition("@")
     if family not in FAMILIES or not n.isdecimal() or int(n) < 1:
-        raise UnknownNameError("metric", metric, known or [f"{name}@10" for name in FAMILIES])
+        raise UnknownNameError(
+            "metric", metric, known or [f"{name}@10" for name in FAMILIES]
+        )
     return family, int(n)
 
 
@@ -181,7 +185,9 @@ def user_stratum(name: str, activity: NDArray[Any]) -> NDArray[np.bool_]:
     i, parts = USER_STRATA[name]
     n = len(activity)
     member = np.zeros(n, dtype=np.bool_)
-    member[np.argsort(activity, kind="stable")[(i - 1) * n // parts : i * n // parts]] = True
+    member[
+        np.argsort(activity, kind="stable")[(i - 1) * n // parts : i * n // parts]
+    ] = True
     return member
 
 

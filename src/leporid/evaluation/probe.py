@@ -47,7 +47,12 @@ class Probe:
 
 @checks_arguments({"last": 1, "neighbours": 1})
 def probe(
-    vectors: Any, split: Split, *, part: Part = "valid", last: int = 10, neighbours: int = 100
+    vectors: Any,
+    split: Split,
+    *,
+    part: Part = "valid",
+    last: int = 10,
+    neighbours: int = 100,
 ) -> Probe:
     """How well vectors alone predict the held-out items of `split`, in seconds.
 
@@ -64,7 +69,9 @@ def probe(
     if items is not None:
         scorers["items"] = partial(_by_items, items, last)
     if users is not None:
-        scorers["users"] = partial(_by_users, users, neighbours, split.known(part).csr())
+        scorers["users"] = partial(
+            _by_users, users, neighbours, split.known(part).csr()
+        )
     if len(scorers) == 2:
         first, second = scorers.values()
         scorers["both"] = lambda users, known: (
@@ -73,7 +80,9 @@ def probe(
     asked: dict[str, Any] = {"at": (10,), "part": part, "metrics": ["NDCG", "HR"]}
     # Similarities of all users take as much as scores of all items.
     asked["batch_size"] = chunk_rows(max(split.n_users, split.n_items))
-    return Probe({side: evaluate(scorer, split, **asked) for side, scorer in scorers.items()})
+    return Probe(
+        {side: evaluate(scorer, split, **asked) for side, scorer in scorers.items()}
+    )
 
 
 def _sides(vectors: Any, split: Split) -> list[Scores | None]:
@@ -95,7 +104,9 @@ def _sides(vectors: Any, split: Split) -> list[Scores | None]:
                 f"the {side} vectors have the shape {np.shape(rows)}, the split has {expected:,} "
                 f"{side}s: give one row per {side}"
             )
-        sides.append(None if rows is None else np.ascontiguousarray(rows, dtype=np.float32))
+        sides.append(
+            None if rows is None else np.ascontiguousarray(rows, dtype=np.float32)
+        )
     if sides[0] is None and sides[1] is None:
         raise ConfigError("probe needs the vectors of users or of items")
     return sides
@@ -111,7 +122,11 @@ def _by_items(vectors: Scores, last: int, users: Users, known: Sequences) -> Sco
 
 
 def _by_users(
-    vectors: Scores, neighbours: int, matrix: sparse.csr_array, users: Users, _: Sequences
+    vectors: Scores,
+    neighbours: int,
+    matrix: sparse.csr_array,
+    users: Users,
+    _: Sequences,
 ) -> Scores:
     similarity = vectors[users] @ vectors.T
     similarity[np.arange(len(users)), users] = -np.inf

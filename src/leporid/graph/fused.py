@@ -50,7 +50,9 @@ class FusedSearch:
 
     def __init__(self, members: BinaryCSR, device: torch.device) -> None:
         self._n = members.n
-        height, width = (-(-size // TILE) * TILE for size in (members.n, members.n_columns))
+        height, width = (
+            -(-size // TILE) * TILE for size in (members.n, members.n_columns)
+        )
         self._dense = torch.zeros((height, width), dtype=torch.int8, device=device)
         self._degrees = torch.zeros(height, dtype=torch.int32, device=device)
         degrees = torch.from_numpy(members.degrees).to(device)
@@ -70,7 +72,9 @@ class FusedSearch:
         room = k + max(stop - first for first, stop in strips)
         rows = max(TILE, CANDIDATES // room // TILE * TILE)
         device = self._dense.device
-        keys = torch.zeros((min(rows, len(self._dense)), room), dtype=torch.int64, device=device)
+        keys = torch.zeros(
+            (min(rows, len(self._dense)), room), dtype=torch.int64, device=device
+        )
         for first in range(0, self._n, rows):
             stop = min(self._n, first + rows)
             best = self._best(keys[: stop - first], first, strips, k)
@@ -79,7 +83,9 @@ class FusedSearch:
             last = torch.where(bound > 0, last, -1)
             yield first, stop, (row, *unpacked(best[row, rank])), (bound, last)
 
-    def _best(self, keys: Tensor, first: int, strips: list[tuple[int, int]], k: int) -> Tensor:
+    def _best(
+        self, keys: Tensor, first: int, strips: list[tuple[int, int]], k: int
+    ) -> Tensor:
         """int64[rows, k], 0 where fewer are positive; `keys` is zeros and is left so."""
         rows = len(keys)
         bound = torch.zeros(rows, dtype=torch.float32, device=keys.device)
@@ -98,7 +104,13 @@ class FusedSearch:
         return kept
 
     def _add(
-        self, keys: Tensor, bound: Tensor, count: Tensor, first: int, begin: int, end: int
+        self,
+        keys: Tensor,
+        bound: Tensor,
+        count: Tensor,
+        first: int,
+        begin: int,
+        end: int,
     ) -> None:
         """Append the candidates of columns `begin` to `end` of the rows from `first` on."""
         rows, dense = len(keys), self._dense
@@ -140,7 +152,11 @@ def _candidates(  # type: ignore[no-untyped-def]
         left += size
         right += size
     here = row < rows
-    union = tl.load(degrees + first + row)[:, None] + tl.load(degrees + column)[None, :] - shared
+    union = (
+        tl.load(degrees + first + row)[:, None]
+        + tl.load(degrees + column)[None, :]
+        - shared
+    )
     similar = tl.math.div_rn(shared.to(tl.float32), tl.maximum(union, 1).to(tl.float32))
     least = tl.load(bound + row, mask=here, other=2.0)
     good = (similar > least[:, None]) & ((first + row)[:, None] != column[None, :])
@@ -148,6 +164,13 @@ def _candidates(  # type: ignore[no-untyped-def]
     found = tl.sum(good, axis=1)
     if tl.max(found, axis=0) > 0:
         start = tl.atomic_add(count + row, found, mask=here)
-        at = row.to(tl.int64)[:, None] * stride + start[:, None] + tl.cumsum(good, axis=1) - 1
-        tl.store(keys + 2 * at, (-1 - column)[None, :] + tl.zeros_like(good), mask=good > 0)
+        at = (
+            row.to(tl.int64)[:, None] * stride
+            + start[:, None]
+            + tl.cumsum(good, axis=1)
+            - 1
+        )
+        tl.store(
+            keys + 2 * at, (-1 - column)[None, :] + tl.zeros_like(good), mask=good > 0
+        )
         tl.store(keys + 2 * at + 1, similar.to(tl.int32, bitcast=True), mask=good > 0)

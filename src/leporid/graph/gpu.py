@@ -54,13 +54,18 @@ class DeviceGraph(KnnGraph):
     @cached_property
     def _degrees(self) -> NDArray[np.float64]:
         weights = self.tensors.weights.double()
-        sums = torch.segment_reduce(weights, "sum", offsets=self.tensors.indptr, initial=0)
+        sums = torch.segment_reduce(
+            weights, "sum", offsets=self.tensors.indptr, initial=0
+        )
         return np.asarray(sums.cpu().numpy())
 
 
 def tensors_on(graph: KnnGraph, device: torch.device) -> GraphTensors:
     """The graph on `device`: its own tensors where it was made there, else a copy."""
-    if isinstance(graph, DeviceGraph) and graph.tensors.weights.device.type == device.type:
+    if (
+        isinstance(graph, DeviceGraph)
+        and graph.tensors.weights.device.type == device.type
+    ):
         return graph.tensors
     arrays = (graph.indptr, graph.indices, graph.weights)
     return GraphTensors(*(torch.from_numpy(array).to(device) for array in arrays))
@@ -120,7 +125,10 @@ def _dense_blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[B
     block = max(1, min(n, BLOCK_ENTRIES[where.type] // n))
     for first in range(0, n, block):
         stop = min(n, first + block)
-        queries, counts = dense(first, stop), torch.empty((stop - first, n), device=where)
+        queries, counts = (
+            dense(first, stop),
+            torch.empty((stop - first, n), device=where),
+        )
         for begin in range(0, n, tile):
             end = min(n, begin + tile)
             counts[:, begin:end] = torch.mm(queries, dense(begin, end).T, **options)
@@ -173,11 +181,15 @@ def _best(similar: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     if len(crowded):
         some = equal[crowded]
         # The first `room` ties are those with the smallest index.
-        equal[crowded] = some & (some.cumsum(dim=1, dtype=torch.int32) <= room[crowded, None])
+        equal[crowded] = some & (
+            some.cumsum(dim=1, dtype=torch.int32) <= room[crowded, None]
+        )
     return chosen.logical_or_(equal), bound
 
 
-def _symmetrise(source: Any, target: Any, weight: Any, least: Any, last: Any) -> GraphTensors:
+def _symmetrise(
+    source: Any, target: Any, weight: Any, least: Any, last: Any
+) -> GraphTensors:
     """Add every edge's reverse where its target did not choose it (as `symmetrise` decides it)."""
     n = len(least)
     bound = least[target]

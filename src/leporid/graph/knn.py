@@ -71,7 +71,9 @@ def knn_graph(
         graph = knn_graph_on(members, k, device, side, reporter)
     else:
         workers, own = resolve_threads(threads), np.arange(members.n)
-        lists = directed_neighbours(members, members, k, measure, own, workers, reporter)
+        lists = directed_neighbours(
+            members, members, k, measure, own, workers, reporter
+        )
         graph = symmetrise(lists, k, side, similarity, workers)
     if progress is True:
         reporter.close()
@@ -104,8 +106,13 @@ def stored_knn_graph(
     def mapped(name: str, dtype: Any, size: int) -> NDArray[Any]:
         return _new_file(folder / f"{side}-{name}", dtype, size)
 
-    rows, weights = mapped("lists", np.int32, n * k), mapped("list-weights", np.float32, n * k)
-    lists = NeighbourLists(rows.reshape(n, k), weights.reshape(n, k), np.zeros(n, np.int32))
+    rows, weights = (
+        mapped("lists", np.int32, n * k),
+        mapped("list-weights", np.float32, n * k),
+    )
+    lists = NeighbourLists(
+        rows.reshape(n, k), weights.reshape(n, k), np.zeros(n, np.int32)
+    )
     jaccard, own = Similarity("jaccard"), np.arange(n)
     directed_neighbours(members, members, k, jaccard, own, threads, progress, lists)
     room = max(memory // EDGE_BYTES, 1)
@@ -126,7 +133,9 @@ def _new_file(path: Path, dtype: Any, size: int) -> NDArray[Any]:
             else:
                 file.truncate(n_bytes)
     except OSError as error:
-        raise GraphError(f"could not write {path}: {error.strerror or error}") from error
+        raise GraphError(
+            f"could not write {path}: {error.strerror or error}"
+        ) from error
     return np.asarray(np.memmap(path, dtype, "r+")) if size else np.zeros(0, dtype)
 
 
@@ -136,7 +145,9 @@ def symmetrise(
     side: Side,
     similarity: str,
     threads: int,
-    new_array: Callable[[str, Any, int], NDArray[Any]] = lambda _, kind, n: np.empty(n, kind),
+    new_array: Callable[[str, Any, int], NDArray[Any]] = lambda _, kind, n: np.empty(
+        n, kind
+    ),
     edges_at_a_time: int | None = None,
     progress: ProgressLike | None = None,
 ) -> KnnGraph:
@@ -147,7 +158,9 @@ def symmetrise(
     """
     n = len(lists.length)
     limits = np.empty(n, np.float32), np.empty(n, np.int32)
-    on_each_share(lambda _, begin, end: row_limits(lists, k, begin, end, *limits), 0, n, threads)
+    on_each_share(
+        lambda _, begin, end: row_limits(lists, k, begin, end, *limits), 0, n, threads
+    )
     lacking = np.zeros(n, np.int64)
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
@@ -169,7 +182,11 @@ def symmetrise(
     reporter.start("graph", n)
     first = 0
     while first < n:
-        room = int(indptr[-1]) if edges_at_a_time is None else indptr[first] + edges_at_a_time
+        room = (
+            int(indptr[-1])
+            if edges_at_a_time is None
+            else indptr[first] + edges_at_a_time
+        )
         stop = max(first + 1, int(np.searchsorted(indptr, room, side="right")) - 1)
         on_each_share(fill, first, stop, threads)
         reporter.advance(stop - first)
@@ -181,8 +198,12 @@ def uses_gpu(device: str, n: int) -> bool:
     """Whether to take the torch path; "cuda" without torch or CUDA is an error."""
     check_device(device)
     if str(device).startswith("mps"):
-        raise GraphError("graphs are computed on 'cpu' or 'cuda', not on 'mps': use 'auto'")
-    if device == "cpu" or (device == "auto" and not (n >= WORTH_A_GPU and may_have_gpu())):
+        raise GraphError(
+            "graphs are computed on 'cpu' or 'cuda', not on 'mps': use 'auto'"
+        )
+    if device == "cpu" or (
+        device == "auto" and not (n >= WORTH_A_GPU and may_have_gpu())
+    ):
         return False
     if device != "auto":
         return True

@@ -53,7 +53,9 @@ class NearestRows:
         lists = members.take(np.arange(members.n)).tocsc()
         start, rows = lists.indptr.astype(np.int64), lists.indices.astype(np.int32)
         sizes = members.degrees.astype(np.float64)
-        self._fitted = FittedColumns(start, rows, sizes, np.asarray(thresholds, np.float32))
+        self._fitted = FittedColumns(
+            start, rows, sizes, np.asarray(thresholds, np.float32)
+        )
         self._threads = resolve_threads(threads)
 
     def sums(
@@ -85,9 +87,13 @@ class NearestRows:
             sums = np.zeros((part.stop - first, table.shape[1]), np.float32)
             totals = np.zeros(len(sums))
 
-            def work(thread: int, begin: int, end: int, to: Any = (first, sums, totals)) -> None:
+            def work(
+                thread: int, begin: int, end: int, to: Any = (first, sums, totals)
+            ) -> None:
                 space = scratch[thread]
-                sum_neighbours(members, self._fitted, k, skip, table, space, begin, end, *to)
+                sum_neighbours(
+                    members, self._fitted, k, skip, table, space, begin, end, *to
+                )
 
             # Plain threads and not numba's: a service calls this from many of them.
             on_each_share(work, first, part.stop, threads)
@@ -124,7 +130,10 @@ def sum_neighbours(
             if counters[position]:
                 count = float64(counters[position])
                 similarity = count / (len(members) + fitted.sizes[position] - count)
-                rows[candidates], weights[candidates] = uint32(position), float32(similarity)
+                rows[candidates], weights[candidates] = (
+                    uint32(position),
+                    float32(similarity),
+                )
                 candidates += uint64(1)
         counters[:] = uint32(0)
         chosen = _choose(candidates, k, fitted, rows, bits)
@@ -140,7 +149,9 @@ def sum_neighbours(
 
 
 @kernel
-def _choose(candidates: Any, k: int, fitted: FittedColumns, rows: Any, bits: Any) -> Any:
+def _choose(
+    candidates: Any, k: int, fitted: FittedColumns, rows: Any, bits: Any
+) -> Any:
     """Move the row's own top k and the rows that would choose it to the front; their number."""
     weights = bits.view(np.float32)
     bound = uint32(0)

@@ -73,7 +73,9 @@ def top_k_neighbours(
     threads : None for all cores this process may use.
     progress : True for a bar, or an object of your own (`leporid.progress`).
     """
-    measure = Similarity(similarity, shrink, asymmetric_alpha, tversky_alpha, tversky_beta)
+    measure = Similarity(
+        similarity, shrink, asymmetric_alpha, tversky_alpha, tversky_beta
+    )
     queries = binary_csr(X)
     fitted = queries if against is None else binary_csr(against, "against")
     if queries.n_columns != fitted.n_columns:
@@ -102,10 +104,15 @@ def _sort_by_weight(lists: NeighbourLists, block: int = 4096) -> None:
     """
     columns = np.arange(lists.rows.shape[1])
     for first in range(0, len(lists.rows), block):
-        rows, weights = lists.rows[first : first + block], lists.weights[first : first + block]
+        rows, weights = (
+            lists.rows[first : first + block],
+            lists.weights[first : first + block],
+        )
         keys = (~weights.view(np.uint32)).astype(np.uint64) << np.uint64(32)
         keys |= rows.view(np.uint32)
-        keys[columns >= lists.length[first : first + block, None]] = np.iinfo(np.uint64).max
+        keys[columns >= lists.length[first : first + block, None]] = np.iinfo(
+            np.uint64
+        ).max
         keys.sort(axis=1)
         rows[:] = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)
         weights[:] = (~(keys >> np.uint64(32)).astype(np.uint32)).view(np.float32)
@@ -140,9 +147,14 @@ def directed_neighbours(
     columns = layout.rank_columns(fitted)
     terms = similarity.terms(queries.degrees, fitted.degrees)
     targets = layout.query_rows(queries, columns, terms, own)
-    base = layout.fitted_rows(fitted, columns, terms, targets if queries is fitted else None)
+    base = layout.fitted_rows(
+        fitted, columns, terms, targets if queries is fitted else None
+    )
     sample, rank = _sample(fitted, columns, similarity, k)
-    scratch = [layout.scratch_space(k, queries.degrees.max(initial=256)) for _ in range(threads)]
+    scratch = [
+        layout.scratch_space(k, queries.degrees.max(initial=256))
+        for _ in range(threads)
+    ]
 
     def search(rows: NDArray[np.int64], rank: int) -> None:
         turns = iter(range(0, len(rows), TURN))
@@ -150,7 +162,9 @@ def directed_neighbours(
         def work(thread: int) -> None:
             for first in turns:
                 part = rows[first : first + TURN]
-                search_rows(part, base, sample, rank, targets, scratch[thread], k, lists)
+                search_rows(
+                    part, base, sample, rank, targets, scratch[thread], k, lists
+                )
 
         on_each_thread(work, threads)
 
@@ -178,6 +192,8 @@ def _sample(
     few = members.n < 2 * count
     chosen = np.linspace(0, members.n - 1, 1 if few else count).astype(np.int64)
     rows = binary_csr(members.take(chosen))
-    sample = layout.fitted_rows(rows, columns, similarity.terms(rows.degrees, rows.degrees))
+    sample = layout.fitted_rows(
+        rows, columns, similarity.terms(rows.degrees, rows.degrees)
+    )
     expected = k * count / members.n
     return sample, 0 if few else int(expected + 4 * expected**0.5 + 4)

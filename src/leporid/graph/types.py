@@ -46,7 +46,9 @@ class BinaryCSR(NamedTuple):
         """float32 csr[len(rows), n_columns] of ones."""
         begins, ends = self.indptr[rows], self.indptr[rows + 1]
         indptr = np.concatenate([[0], np.cumsum(ends - begins)])
-        positions = np.arange(indptr[-1]) + np.repeat(begins - indptr[:-1], ends - begins)
+        positions = np.arange(indptr[-1]) + np.repeat(
+            begins - indptr[:-1], ends - begins
+        )
         columns = self.columns[positions]
         parts = np.ones(len(columns), np.float32), columns, indptr
         return sparse.csr_array(parts, shape=(len(rows), self.n_columns))
@@ -115,7 +117,9 @@ def _is_log(X: Any) -> bool:
 def _refuse_logs(X: Any, name: str) -> None:
     """Refuse what holds interactions and is no matrix, and say how one is made of it."""
     if hasattr(X, "train_valid"):
-        raise GraphError(f"{name} must be a matrix or a log, not a Split: give it split.train")
+        raise GraphError(
+            f"{name} must be a matrix or a log, not a Split: give it split.train"
+        )
     if _is_log(X):
         raise GraphError(
             f"{name} must be a matrix, not a table of users and items: give it "
@@ -144,7 +148,11 @@ def canonical(matrix: Any) -> sparse.csr_array:
     data = csr.data.astype(np.float32, copy=False)
     indices = csr.indices.astype(np.int32, copy=False)
     out = sparse.csr_array(csr.shape, dtype=np.float32)
-    out.data, out.indices, out.indptr = data, indices, csr.indptr.astype(np.int64, copy=False)
+    out.data, out.indices, out.indptr = (
+        data,
+        indices,
+        csr.indptr.astype(np.int64, copy=False),
+    )
     return out
 
 
@@ -189,7 +197,9 @@ class Similarity:
                 f"asymmetric_alpha must be between 0 and 1, not {self.asymmetric_alpha}"
             )
 
-    def terms(self, query_degrees: NDArray[np.int64], degrees: NDArray[np.int64]) -> Terms:
+    def terms(
+        self, query_degrees: NDArray[np.int64], degrees: NDArray[np.int64]
+    ) -> Terms:
         """Coefficients for query rows and fitted rows of these sizes."""
         query, fitted = query_degrees.astype(np.float64), degrees.astype(np.float64)
         if self.name.endswith("cosine"):
@@ -201,7 +211,12 @@ class Similarity:
             "dice": (0.5, 0.5, self.shrink / 2),
             "tversky": (self.tversky_alpha, self.tversky_beta, self.shrink),
         }[self.name]
-        return Terms(alpha * query + shrink, np.ones_like(query), beta * fitted, 1.0 - alpha - beta)
+        return Terms(
+            alpha * query + shrink,
+            np.ones_like(query),
+            beta * fitted,
+            1.0 - alpha - beta,
+        )
 
 
 @runtime_checkable
@@ -259,7 +274,9 @@ class KnnGraph:
 
     def csr(self) -> sparse.csr_array:
         """The weights as a scipy matrix (shares memory)."""
-        return sparse.csr_array((self.weights, self.indices, self.indptr), shape=(self.n, self.n))
+        return sparse.csr_array(
+            (self.weights, self.indices, self.indptr), shape=(self.n, self.n)
+        )
 
     def degrees(self) -> NDArray[np.float64]:
         return self._degrees
@@ -287,7 +304,9 @@ class KnnGraph:
         return np.asarray(self.csr().astype(block.dtype, copy=False) @ block)
 
 
-def row_sums(indptr: NDArray[np.int64], weights: NDArray[np.float32]) -> NDArray[np.float64]:
+def row_sums(
+    indptr: NDArray[np.int64], weights: NDArray[np.float32]
+) -> NDArray[np.float64]:
     """float64[n]: the sum of each row of a CSR matrix."""
     sums = np.zeros(len(indptr) - 1)
     filled = np.diff(indptr) > 0

@@ -52,9 +52,13 @@ BENCHMARK_LINES = "benchmark_filename: [train, valid, test]\n"
 """RecBole then reads the three files in place of `NAME.inter`, and splits nothing itself."""
 
 
-def vector_table(ids: pa.Array, vectors: NDArray[np.float32], **more: pa.Array) -> pa.Table:
+def vector_table(
+    ids: pa.Array, vectors: NDArray[np.float32], **more: pa.Array
+) -> pa.Table:
     """`id`, `vector` as a fixed-size list, and other columns."""
-    lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    lists = pa.FixedSizeListArray.from_arrays(
+        pa.array(vectors.ravel()), vectors.shape[1]
+    )
     return pa.table({"id": ids, "vector": lists, **more})
 
 
@@ -67,7 +71,9 @@ def _write_parquet(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -
 def _write_csv(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
     """A header, then the id and the D entries of each row."""
     columns: dict[str, Any] = {"id": ids}
-    columns |= {f"v{index}": column for index, column in enumerate(embedding.vectors.T.copy())}
+    columns |= {
+        f"v{index}": column for index, column in enumerate(embedding.vectors.T.copy())
+    }
     pcsv.write_csv(pa.table(columns), path, pcsv.WriteOptions(quoting_style="needed"))
 
 
@@ -81,7 +87,9 @@ def _write_recbole(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -
             f"{bad[0].as_py()!r}: RecBole's files cannot hold them, choose another format"
         )
     # The shortest decimals that read back to the same float32.
-    columns = [pc.cast(pa.array(column), pa.string()) for column in embedding.vectors.T.copy()]
+    columns = [
+        pc.cast(pa.array(column), pa.string()) for column in embedding.vectors.T.copy()
+    ]
     numbers = pc.binary_join_element_wise(*columns, " ")
     lines = pc.binary_join_element_wise(names, numbers, "\t").to_pylist()
     header = f"{kind[0]}id:token\t{kind}_emb:float_seq"
@@ -89,13 +97,17 @@ def _write_recbole(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -
     path.with_name("recbole.yaml").write_text(CONFIG_LINES, encoding="utf-8")
 
 
-def write_benchmark(split: Split, folder: str | Path, name: str | None = None) -> list[Path]:
+def write_benchmark(
+    split: Split, folder: str | Path, name: str | None = None
+) -> list[Path]:
     """Write `NAME.train.inter`, `.valid.inter`, `.test.inter` and `benchmark.yaml` for RecBole.
 
     It looks for them in a folder of the data set's name, which is the default of `name`.
     """
     if split.train.goal is not None or split.train.disliked is not None:
-        raise ConfigError("RecBole's files know no goal and no dislikes: load without events")
+        raise ConfigError(
+            "RecBole's files know no goal and no dislikes: load without events"
+        )
     folder = Path(folder)
     name = name or folder.resolve().name
     files = [
@@ -142,7 +154,9 @@ def write_embeddings(
         raise UnknownNameError("format", format, FORMATS)
     if path.suffix == ".safetensors":
         if format != "safetensors":
-            raise DataError(f"{path} names a safetensors file but the format is {format!r}")
+            raise DataError(
+                f"{path} names a safetensors file but the format is {format!r}"
+            )
         return [embeddings.save(path)]
     with artifacts.atomic_folder(path) as folder:
         if format == "safetensors":
@@ -158,7 +172,11 @@ def write_embeddings(
                     "provenance": dict(embedding.provenance),
                     "rows": embedding.n,
                     "eigenvalues": None if values is None else values.tolist(),
-                    "ids": "none" if ids is None else "integer" if ids.is_integer else "string",
+                    "ids": "none"
+                    if ids is None
+                    else "integer"
+                    if ids.is_integer
+                    else "string",
                 }
             artifacts.write_json(folder / PROVENANCE, notes)
             names = sorted(file.name for file in folder.iterdir())
@@ -180,21 +198,35 @@ def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbed
         held = [name for name in _FILES if any(path.glob(_file(name, "users")))]
         if len(held) != 1:
             what = " and ".join(held) or "no embeddings"
-            raise DataError(f"{path} holds {what}: name the format, one of {', '.join(_FILES)}")
+            raise DataError(
+                f"{path} holds {what}: name the format, one of {', '.join(_FILES)}"
+            )
         format = held[0]
     if format == "safetensors":
         return InitialEmbeddings.load(path / SAFETENSORS)
-    notes = artifacts.read_object(path / PROVENANCE) if (path / PROVENANCE).is_file() else {}
+    notes = (
+        artifacts.read_object(path / PROVENANCE)
+        if (path / PROVENANCE).is_file()
+        else {}
+    )
     if notes.get("format", _SEALED) != _SEALED:
         raise DataError(
             f"{path / PROVENANCE} has the format {notes['format']!r}, this release reads {_SEALED}"
         )
     if not all(isinstance(notes.get(side, {}), dict) for side in ("users", "items")):
-        raise DataError(f"{path / PROVENANCE} must hold an object for 'users' and for 'items'")
+        raise DataError(
+            f"{path / PROVENANCE} must hold an object for 'users' and for 'items'"
+        )
     # Files of other programs have neither notes nor a manifest.
-    names = [file.name for side in ("users", "items") for file in path.glob(_file(format, side))]
+    names = [
+        file.name
+        for side in ("users", "items")
+        for file in path.glob(_file(format, side))
+    ]
     artifacts.check_manifest(path, "embeddings", *names, required="format" in notes)
-    users, items = (_read_side(path, format, side, notes) for side in ("users", "items"))
+    users, items = (
+        _read_side(path, format, side, notes) for side in ("users", "items")
+    )
     return InitialEmbeddings(users[0], items[0], users[1], items[1])
 
 
@@ -216,13 +248,21 @@ def _read_side(
     pattern, kind, noted = _file(format, side), side[:-1], notes.get(side, {})
     paths = sorted(folder.glob(pattern))
     if len(paths) != 1:
-        raise DataError(f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}")
+        raise DataError(
+            f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}"
+        )
     try:
         values, vectors = VECTOR_READERS[format](paths[0])
         return _side(folder, kind, noted, values, vectors)
     except DataError:
         raise
-    except (pa.ArrowException, ArithmeticError, AttributeError, LookupError, OSError) as error:
+    except (
+        pa.ArrowException,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        OSError,
+    ) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{paths[0]} is not in the format {format}: {reason}") from None
     except (TypeError, ValueError) as error:
@@ -230,13 +270,20 @@ def _read_side(
 
 
 def _side(
-    folder: Path, kind: str, noted: dict[str, Any], values: pa.Array, vectors: NDArray[np.float32]
+    folder: Path,
+    kind: str,
+    noted: dict[str, Any],
+    values: pa.Array,
+    vectors: NDArray[np.float32],
 ) -> tuple[Embedding, IdMap | None]:
     """Rows of a file in the order of sorted ids, where they are whole, distinct and finite."""
     values.validate(full=True)  # text of other programs need not be text
     text = pa.types.is_string(values.type) and noted.get("ids") != "string"
     # Text becomes integers where every id looks like one and 64 bits hold it.
-    if text and pc.all(pc.match_substring_regex(values, r"^(0|-?[1-9][0-9]*)$")).as_py():
+    if (
+        text
+        and pc.all(pc.match_substring_regex(values, r"^(0|-?[1-9][0-9]*)$")).as_py()
+    ):
         with contextlib.suppress(pa.ArrowInvalid):
             values = values.cast(pa.int64())
     ids, n = IdMap.from_values(values, kind), len(vectors)
@@ -250,7 +297,9 @@ def _side(
     saved, origin = noted.get("eigenvalues"), noted.get("provenance", {})
     eigenvalues = None if saved is None else np.asarray(saved, dtype=np.float64)
     if eigenvalues is not None and eigenvalues.shape != vectors.shape[1:]:
-        raise DataError(f"{folder / PROVENANCE} must have one eigenvalue per column, or none")
+        raise DataError(
+            f"{folder / PROVENANCE} must have one eigenvalue per column, or none"
+        )
     if not isinstance(origin, dict):
         raise DataError(f"the provenance in {folder / PROVENANCE} must be an object")
     ordered = np.empty(vectors.shape, dtype=np.float32)

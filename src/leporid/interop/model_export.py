@@ -75,12 +75,24 @@ def export_model(
         target.write(vectors, changes)
         sizes = np.diff(vectors.seen.indptr)
         if check and (to != "pgvector" or address):
-            users = np.flatnonzero(sizes).astype(np.int32)  # of which some, evenly spread
-            users = users[np.linspace(0, len(users) - 1, min(check, len(users))).astype(np.int64)]
+            users = np.flatnonzero(sizes).astype(
+                np.int32
+            )  # of which some, evenly spread
+            users = users[
+                np.linspace(0, len(users) - 1, min(check, len(users))).astype(np.int64)
+            ]
             parity = compare(model, vectors, users, target.search(vectors, users, n))
         blank = int((sizes == 0).sum())
-        about: Any = {"model": model.name, "config": model.config.to_dict(), "target": to}
-        about |= {"width": vectors.width, "users": len(vectors.users), "items": len(vectors.items)}
+        about: Any = {
+            "model": model.name,
+            "config": model.config.to_dict(),
+            "target": to,
+        }
+        about |= {
+            "width": vectors.width,
+            "users": len(vectors.users),
+            "items": len(vectors.items),
+        }
         about |= {"product_ranks": model.vectors_rank, "users_without_history": blank}
         about |= {"parity": parity and parity._asdict()}
         about |= changes.counts() if changes else {}
@@ -98,16 +110,23 @@ def compare(
         some, theirs = users[first : first + step], found[first : first + step]
         ranks_all = model.vectors_rank == "everything"
         if ranks_all:
-            own = model.top_k(some, n, include_seen=False).items  # as the target searches
+            own = model.top_k(
+                some, n, include_seen=False
+            ).items  # as the target searches
         else:
             own = vectors.top_k(vectors.users[some], vectors.seen.take(some), n)
-        shared = [len(np.intersect1d(a[a >= 0], b)) for a, b in zip(own, theirs, strict=True)]
+        shared = [
+            len(np.intersect1d(a[a >= 0], b)) for a, b in zip(own, theirs, strict=True)
+        ]
         share = np.array(shared) / np.maximum((own >= 0).sum(axis=1), 1)
         same = share == 1
         if ranks_all:
             scores = model.score(some)
             largest = np.abs(scores).max(axis=1, keepdims=True)
-            values = [np.take_along_axis(scores, np.maximum(x, 0), axis=1) for x in (own, theirs)]
+            values = [
+                np.take_along_axis(scores, np.maximum(x, 0), axis=1)
+                for x in (own, theirs)
+            ]
             close = np.abs(values[0] - values[1]) <= _ROUNDING * largest
             same = ((close & (theirs >= 0)) | (own < 0)).all(axis=1)
         equal, recall = equal + int(same.sum()), recall + float(share.sum())

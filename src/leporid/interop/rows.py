@@ -65,16 +65,24 @@ def _ids_by_row(id_map: Any, n_rows: int, name: str) -> dict[int, Any]:
         if len(listed) != n_rows:
             count = f"id_map names {len(listed)} rows but table {name!r} has {n_rows}"
             raise DataError(f"{count}: give one id per row, None for padding")
-        return {row: external for row, external in enumerate(listed) if external is not None}
+        return {
+            row: external for row, external in enumerate(listed) if external is not None
+        }
     by_row: dict[int, Any] = {}
     for external, row in id_map.items():
         if not isinstance(row, int | np.integer):
-            raise ConfigError(f"id_map must map ids to rows, {external!r} is mapped to {row!r}")
+            raise ConfigError(
+                f"id_map must map ids to rows, {external!r} is mapped to {row!r}"
+            )
         if not 0 <= row < n_rows:
-            raise DataError(f"id_map puts {external!r} into row {row}, {name!r} has {n_rows} rows")
+            raise DataError(
+                f"id_map puts {external!r} into row {row}, {name!r} has {n_rows} rows"
+            )
         other = by_row.setdefault(int(row), external)
         if other is not external:
-            raise DataError(f"{name!r}: id_map puts both {other!r} and {external!r} into row {row}")
+            raise DataError(
+                f"{name!r}: id_map puts both {other!r} and {external!r} into row {row}"
+            )
     return by_row
 
 
@@ -94,7 +102,9 @@ def to_implicit(
     implicit's BPR does not learn from longer ones. Returns the model.
     """
     kind = type(model).__name__
-    if kind not in _EXTRA_COLUMNS or not type(model).__module__.startswith("implicit.cpu"):
+    if kind not in _EXTRA_COLUMNS or not type(model).__module__.startswith(
+        "implicit.cpu"
+    ):
         raise ConfigError(
             f"{type(model).__module__}.{kind} cannot be initialised: use one of "
             f"implicit.cpu's {', '.join(_EXTRA_COLUMNS)}"
@@ -107,12 +117,18 @@ def to_implicit(
         scale = embeddings.users.dim**-0.5 if standardize else 1.0
     prepared = embeddings.standardized(scale) if standardize else embeddings
     factors = []
-    for (side, embedding, ids), extra in zip(prepared.sides(), _EXTRA_COLUMNS[kind], strict=True):
+    for (side, embedding, ids), extra in zip(
+        prepared.sides(), _EXTRA_COLUMNS[kind], strict=True
+    ):
         by_row = (id_map or {}).get(side)
         n_rows = embedding.n if by_row is None else len(by_row)
-        _, order = match_rows(n_rows, (), embedding.n, ids, by_row, f"{side[:-1]}_factors", side)
+        _, order = match_rows(
+            n_rows, (), embedding.n, ids, by_row, f"{side[:-1]}_factors", side
+        )
         vectors = embedding.vectors[order] * (1.0 if standardize else np.float32(scale))
         constants = np.tile(np.asarray(extra, dtype=dtype), (n_rows, 1))
-        factors.append(np.ascontiguousarray(np.hstack([vectors.astype(dtype), constants])))
+        factors.append(
+            np.ascontiguousarray(np.hstack([vectors.astype(dtype), constants]))
+        )
     model.user_factors, model.item_factors = factors
     return model

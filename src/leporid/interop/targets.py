@@ -77,7 +77,8 @@ class ParquetFiles:
         """
         ids = vectors.item_ids.ids
         seen = pa.ListArray.from_arrays(
-            pa.array(vectors.seen.indptr, pa.int32()), ids.take(pa.array(vectors.seen.items))
+            pa.array(vectors.seen.indptr, pa.int32()),
+            ids.take(pa.array(vectors.seen.items)),
         )
         tables = {
             "items": vector_table(ids, vectors.items),
@@ -151,14 +152,18 @@ class QdrantCollections(ParquetFiles):
                 collection = f"{self.name}_{side}"
                 exists = client.collection_exists(collection)
                 if changes and not exists:
-                    raise ConfigError(_NO_EXPORT.format(f"Qdrant has no collection {collection}"))
+                    raise ConfigError(
+                        _NO_EXPORT.format(f"Qdrant has no collection {collection}")
+                    )
                 if exists and not changes:
                     client.delete_collection(collection)
                 if not changes:
                     size = q.VectorParams(size=vectors.width, distance=q.Distance.DOT)
                     client.create_collection(collection, vectors_config=size)
                 for batch in table.to_batches(_POINTS_AT_ONCE):
-                    client.upsert(collection, [_structure(q, row) for row in batch.to_pylist()])
+                    client.upsert(
+                        collection, [_structure(q, row) for row in batch.to_pylist()]
+                    )
                 if changes and len(gone := changes.gone[side]):
                     client.delete(collection, [_point(key) for key in gone.to_pylist()])
         return tables
@@ -170,21 +175,34 @@ class QdrantCollections(ParquetFiles):
         """
         found = np.full((len(users), n), -1, np.int32)
         with self._client() as (client, q):
-            exact = {"search_params": q.SearchParams(exact=True)} if self.address else {}
+            exact = (
+                {"search_params": q.SearchParams(exact=True)} if self.address else {}
+            )
             for row, user in enumerate(vectors.user_ids.externals(users).tolist()):
-                [point] = client.retrieve(f"{self.name}_users", [_point(user)], with_vectors=True)
+                [point] = client.retrieve(
+                    f"{self.name}_users", [_point(user)], with_vectors=True
+                )
                 seen = set(point.payload["seen"])
                 answer = client.query_points(
-                    f"{self.name}_items", query=point.vector, limit=n + len(seen), **exact
+                    f"{self.name}_items",
+                    query=point.vector,
+                    limit=n + len(seen),
+                    **exact,
                 )
-                hits = [hit.payload["id"] for hit in answer.points if hit.id not in seen][:n]
+                hits = [
+                    hit.payload["id"] for hit in answer.points if hit.id not in seen
+                ][:n]
                 found[row, : len(hits)] = vectors.item_ids.indices(hits)
         return found
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[tuple[Any, Any]]:
         qdrant = import_extra("qdrant_client", "exporting to Qdrant", "qdrant")
-        where = {"url": self.address} if self.address else {"path": str(self.folder / "qdrant")}
+        where = (
+            {"url": self.address}
+            if self.address
+            else {"path": str(self.folder / "qdrant")}
+        )
         client = qdrant.QdrantClient(**where)
         try:
             yield client, qdrant.models
@@ -202,7 +220,9 @@ class PostgresTables(ParquetFiles):
     def write(self, vectors: ModelVectors, changes: Changes | None = None) -> Tables:
         """Write the SQL file, and load the tables where there is an address."""
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,50}", self.name):
-            raise ConfigError(f"a schema's name has small letters, digits and _, not {self.name!r}")
+            raise ConfigError(
+                f"a schema's name has small letters, digits and _, not {self.name!r}"
+            )
         tables = super().write(vectors, changes)
         before, after = _STAGE.format(name=self.name), _MERGE.format(name=self.name)
         file_name, copied = "refresh.sql", "new_{}"
@@ -215,12 +235,18 @@ class PostgresTables(ParquetFiles):
                 file.write(f"COPY {table} FROM stdin;\n")
                 file.writelines(lines)
                 file.write("\\.\n")
-            file.write(f"{after}COMMIT;\nANALYZE {self.name}.items, {self.name}.seen;\n")
+            file.write(
+                f"{after}COMMIT;\nANALYZE {self.name}.items, {self.name}.seen;\n"
+            )
         if self.address:
             with self._connect() as connection, connection.cursor() as cursor:
-                [held] = cursor.execute(f"SELECT to_regclass('{self.name}.items')").fetchone()
+                [held] = cursor.execute(
+                    f"SELECT to_regclass('{self.name}.items')"
+                ).fetchone()
                 if changes and held is None:
-                    raise ConfigError(_NO_EXPORT.format(f"there is no table {self.name}.items"))
+                    raise ConfigError(
+                        _NO_EXPORT.format(f"there is no table {self.name}.items")
+                    )
                 cursor.execute(before)
                 for table, lines in _rows(tables, changes, copied):
                     with cursor.copy(f"COPY {table} FROM stdin") as copy:
@@ -236,20 +262,27 @@ class PostgresTables(ParquetFiles):
             for row, user in enumerate(vectors.user_ids.externals(users).tolist()):
                 query = f"SELECT item FROM {self.name}.recommend(%s, %s)"
                 rows = connection.execute(query, (user, n)).fetchall()
-                found[row, : len(rows)] = vectors.item_ids.indices(item for (item,) in rows)
+                found[row, : len(rows)] = vectors.item_ids.indices(
+                    item for (item,) in rows
+                )
         return found
 
     def _connect(self) -> Any:
-        return import_extra("psycopg", "loading into PostgreSQL", "postgres").connect(self.address)
+        return import_extra("psycopg", "loading into PostgreSQL", "postgres").connect(
+            self.address
+        )
 
     def _create(self, vectors: ModelVectors) -> str:
         user, item = (
-            "bigint" if ids.is_integer else "text" for ids in (vectors.user_ids, vectors.item_ids)
+            "bigint" if ids.is_integer else "text"
+            for ids in (vectors.user_ids, vectors.item_ids)
         )
         # Of equal products the smaller id is first, as in the model's lists: texts by their bytes.
         order = ' COLLATE "C"' if item == "text" else ""
         width = vectors.width
-        return _CREATE.format(name=self.name, user=user, item=item, width=width, order=order)
+        return _CREATE.format(
+            name=self.name, user=user, item=item, width=width, order=order
+        )
 
 
 def _rows(
@@ -264,7 +297,11 @@ def _rows(
     pairs = zip(_escaped(users["id"]), users["seen"], strict=True)
     yield (
         copied.format("seen"),
-        (f"{key}\t{item}\n" for key, seen in pairs for item in _escaped(pc.unique(seen.values))),
+        (
+            f"{key}\t{item}\n"
+            for key, seen in pairs
+            for item in _escaped(pc.unique(seen.values))
+        ),
     )
     for side, ids in changes.gone.items() if changes else ():
         yield f"gone_{side}", (f"{key}\n" for key in _escaped(ids))

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from leporid.arguments import checks_arguments, described
 from leporid.data import IdMap
 from leporid.embeddings import Embedding, InitialEmbeddings, standardize, standardizes
-from leporid.errors import ConfigError, DataError, UnknownNameError, article, import_extra
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    UnknownNameError,
+    article,
+    import_extra,
+)
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
 
@@ -88,7 +94,9 @@ def initialize(
     if not isinstance(freeze, bool):
         raise ConfigError(f"freeze must be True or False, not {freeze!r}")
     if standardize not in (None, True, False):
-        raise ConfigError(f"standardize must be True, False or None, not {described(standardize)}")
+        raise ConfigError(
+            f"standardize must be True, False or None, not {described(standardize)}"
+        )
     names = {"users": _names(module, users), "items": _names(module, items)}
     if not any(names.values()):
         raise ConfigError("name at least one table: users=..., items=... or both")
@@ -102,7 +110,9 @@ def initialize(
             table, layer = _find(module, name)
             _check_table(table, name, source.dim, plans, side)
             padding = _padding(pads[side], layer, table.shape[0], name)
-            rows, order = match_rows(table.shape[0], padding, source.n, ids, maps[side], name, side)
+            rows, order = match_rows(
+                table.shape[0], padding, source.n, ids, maps[side], name, side
+            )
             vectors = _prepare(source, standardize, scale, table, name)[order]
             _check_norms(layer, vectors, name)
             plans.append(_Plan(name, table, rows, vectors))
@@ -116,7 +126,9 @@ def _write(plans: list[_Plan], freeze: bool) -> None:
     for plan in plans:
         index = torch.from_numpy(plan.rows).to(plan.table.device)
         with torch.no_grad():
-            values = torch.from_numpy(plan.vectors).to(plan.table.device, plan.table.dtype)
+            values = torch.from_numpy(plan.vectors).to(
+                plan.table.device, plan.table.dtype
+            )
             plan.table[index] = values
         if freeze:
             plan.table.requires_grad_(False)
@@ -127,15 +139,23 @@ def _names(module: nn.Module, tables: Tables) -> list[str]:
     from torch import Tensor, nn
 
     if not isinstance(module, nn.Module):
-        raise ConfigError(f"module must be a torch.nn.Module, not {type(module).__name__}")
+        raise ConfigError(
+            f"module must be a torch.nn.Module, not {type(module).__name__}"
+        )
     if tables is None:
         return []
     parts = [*module.named_modules(), *module.named_parameters()]
-    one = isinstance(tables, str | nn.Module | Tensor) or not isinstance(tables, Iterable)
+    one = isinstance(tables, str | nn.Module | Tensor) or not isinstance(
+        tables, Iterable
+    )
     several: Iterable[Any] = [tables] if one else tables  # type: ignore[assignment]
     names: list[str] = []
     for table in several:
-        own = [table] if isinstance(table, str) else [n for n, part in parts if part is table]
+        own = (
+            [table]
+            if isinstance(table, str)
+            else [n for n, part in parts if part is table]
+        )
         if not any(map(_plain, own)):
             raise ConfigError(
                 f"a table of {type(module).__name__} must be named, or be one of its embeddings "
@@ -164,7 +184,9 @@ def _sources(
             "or name one side per call"
         )
     if not isinstance(embeddings, Embedding):
-        plain = embeddings.detach().cpu() if hasattr(embeddings, "detach") else embeddings
+        plain = (
+            embeddings.detach().cpu() if hasattr(embeddings, "detach") else embeddings
+        )
         array = np.asarray(plain)
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
             raise DataError(
@@ -179,7 +201,9 @@ def _per_side(value: Any, names: Mapping[str, list[str]], what: str) -> dict[str
     if isinstance(value, Mapping) and value and set(value) <= {"users", "items"}:
         return {"users": value.get("users"), "items": value.get("items")}
     if what == "id_map" and value is not None and all(names.values()):
-        raise ConfigError("users and items have different ids: id_map={'users': ..., 'items': ...}")
+        raise ConfigError(
+            "users and items have different ids: id_map={'users': ..., 'items': ...}"
+        )
     return {"users": value, "items": value}
 
 
@@ -188,12 +212,16 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module | None]
     named = module.named_parameters(remove_duplicate=False)
     parameters = {_plain(key): parameter for key, parameter in named}
     # A compiled module comes before the module inside it, whose plain name is the same.
-    holders = {_plain(k): held for k, held in module.named_modules(remove_duplicate=False)}
+    holders = {
+        _plain(k): held for k, held in module.named_modules(remove_duplicate=False)
+    }
     for key in (name, f"{name}.weight"):
         if key in parameters:
             path, _, last = key.rpartition(".")
             return parameters[key], holders[path] if last == "weight" else None
-    tables = [key.removesuffix(".weight") for key, p in parameters.items() if p.dim() == 2]
+    tables = [
+        key.removesuffix(".weight") for key, p in parameters.items() if p.dim() == 2
+    ]
     if name in holders:
         inside = [table for table in tables if table.startswith(f"{name}.")]
         raise ConfigError(
@@ -209,30 +237,44 @@ def _check_table(
     from torch.nn.parameter import UninitializedParameter
 
     if isinstance(table, UninitializedParameter) or table.is_meta:
-        raise DataError(f"table {name!r} has no values yet: run or materialise the module first")
+        raise DataError(
+            f"table {name!r} has no values yet: run or materialise the module first"
+        )
     if table.dim() != 2:
-        raise DataError(f"table {name!r} must be 2-D, its shape is {tuple(table.shape)}")
+        raise DataError(
+            f"table {name!r} must be 2-D, its shape is {tuple(table.shape)}"
+        )
     if not table.is_floating_point():
-        raise DataError(f"table {name!r} holds {table.dtype}: it must be floating point")
+        raise DataError(
+            f"table {name!r} holds {table.dtype}: it must be floating point"
+        )
     if table.shape[1] != dim:
         raise DataError(
             f"table {name!r} has {table.shape[1]} columns but the {side} embeddings have {dim}"
         )
     for plan in plans:
         if plan.table is table:
-            raise ConfigError(f"tables {plan.name!r} and {name!r} are the same parameter")
+            raise ConfigError(
+                f"tables {plan.name!r} and {name!r} are the same parameter"
+            )
 
 
-def _padding(chosen: Any, holder: nn.Module | None, n_rows: int, name: str) -> list[int]:
+def _padding(
+    chosen: Any, holder: nn.Module | None, n_rows: int, name: str
+) -> list[int]:
     padding = getattr(holder, "padding_idx", None) if chosen is None else chosen
     if padding is None:
         return []
     listed = [padding] if isinstance(padding, int | np.integer) else list(padding)
     for row in listed:
         if isinstance(row, bool) or not isinstance(row, int | np.integer):
-            raise ConfigError(f"padding_idx must be a whole number or several, not {row!r}")
+            raise ConfigError(
+                f"padding_idx must be a whole number or several, not {row!r}"
+            )
         if not -n_rows <= row < n_rows:
-            raise ConfigError(f"padding_idx {row} is outside table {name!r} of {n_rows} rows")
+            raise ConfigError(
+                f"padding_idx {row} is outside table {name!r} of {n_rows} rows"
+            )
     return sorted({int(row) % n_rows for row in listed})
 
 
@@ -248,7 +290,9 @@ def _factor(scale: Scale, table: torch.Tensor, size: float) -> float:
         return min(own or longest, longest) / (size or 1.0)
     is_number = isinstance(scale, int | float | np.integer | np.floating)
     if not is_number or not np.isfinite(scale) or scale <= 0:
-        raise ConfigError(f"scale must be a positive number, 'auto' or 'match', not {scale!r}")
+        raise ConfigError(
+            f"scale must be a positive number, 'auto' or 'match', not {scale!r}"
+        )
     return float(scale)
 
 
@@ -257,24 +301,36 @@ def _prepare(
 ) -> NDArray[np.float32]:
     if not np.all(np.isfinite(source.vectors)):
         bad = int(np.count_nonzero(~np.isfinite(source.vectors).all(axis=1)))
-        raise DataError(f"{bad} vectors for table {name!r} have NaN or infinite entries")
+        raise DataError(
+            f"{bad} vectors for table {name!r} have NaN or infinite entries"
+        )
     about = source.provenance
     if zscore is None:
         ready = about.get("standardized")
         zscore = not ready and standardizes(about.get("method"), otherwise=False)
     vectors = standardize(source.vectors) if zscore else source.vectors
-    if scale == "auto" and not zscore and ("scale" in about or "standardized" not in about):
+    if (
+        scale == "auto"
+        and not zscore
+        and ("scale" in about or "standardized" not in about)
+    ):
         scale = None
     factor = _factor(scale, table, Embedding(vectors).size)
-    return standardize(source.vectors, factor) if zscore else vectors * np.float32(factor)
+    return (
+        standardize(source.vectors, factor) if zscore else vectors * np.float32(factor)
+    )
 
 
-def _check_norms(holder: nn.Module | None, vectors: NDArray[np.float32], name: str) -> None:
+def _check_norms(
+    holder: nn.Module | None, vectors: NDArray[np.float32], name: str
+) -> None:
     limit = getattr(holder, "max_norm", None)
     if limit is None:
         return
     power = float(getattr(holder, "norm_type", 2.0))
-    longer = int(np.count_nonzero(np.linalg.norm(vectors, power, axis=1) > limit * (1 + 1e-5)))
+    longer = int(
+        np.count_nonzero(np.linalg.norm(vectors, power, axis=1) > limit * (1 + 1e-5))
+    )
     if longer:
         raise DataError(
             f"table {name!r} shortens every vector beyond max_norm={limit}: {longer} of ours are "

@@ -42,7 +42,10 @@ class ModelVectors:
     def of(cls, model: Recommender) -> Self:
         """The vectors of a fitted model; `VectorsUnsupportedError` where it has none."""
         everyone = np.arange(len(model.users), dtype=np.int32)
-        users, seen = model.user_vectors(model.known.sequences(), everyone), model.known.hidden()
+        users, seen = (
+            model.user_vectors(model.known.sequences(), everyone),
+            model.known.hidden(),
+        )
         return cls(users, model.item_vectors(), model.users, model.items, seen)
 
     @classmethod
@@ -51,7 +54,9 @@ class ModelVectors:
         (user_ids, users), (item_ids, items) = (
             read(folder / f"{side}.parquet") for side in ("users", "items")
         )
-        seen = pq.read_table(folder / "users.parquet", columns=["seen"])["seen"].combine_chunks()
+        seen = pq.read_table(folder / "users.parquet", columns=["seen"])[
+            "seen"
+        ].combine_chunks()
         known = IdMap(item_ids, "item")
         indptr = np.concatenate([[0], np.cumsum(pc.list_value_length(seen))])
         sequences = Sequences(indptr, known.encode(seen.flatten()))
@@ -59,13 +64,18 @@ class ModelVectors:
 
     def sides(self) -> list[tuple[str, NDArray[np.float32], IdMap]]:
         """Name, vectors and ids of the users and of the items."""
-        return [("users", self.users, self.user_ids), ("items", self.items, self.item_ids)]
+        return [
+            ("users", self.users, self.user_ids),
+            ("items", self.items, self.item_ids),
+        ]
 
     @property
     def width(self) -> int:
         return int(self.items.shape[1])
 
-    def top_k(self, queries: NDArray[np.float32], hidden: Sequences, n: int) -> Positions:
+    def top_k(
+        self, queries: NDArray[np.float32], hidden: Sequences, n: int
+    ) -> Positions:
         """The best `n` items for user vectors, by the products themselves."""
         lists = [np.empty((0, n), np.int32)]
         step = chunk_rows(len(self.items))
@@ -110,15 +120,21 @@ def refreshed(
             f"{earlier} has {old.width} columns and the model {vectors.width}: export it whole"
         )
     rows, gone, pairs = {}, {}, []
-    for (side, new, ids), (_, stored, before) in zip(vectors.sides(), old.sides(), strict=True):
+    for (side, new, ids), (_, stored, before) in zip(
+        vectors.sides(), old.sides(), strict=True
+    ):
         rows[side] = row = before.encode(ids.ids)
         if ids.ids.type != before.ids.type or (row < 0).all():
-            raise DataError(f"{earlier} has other {side} than the model: export it whole")
+            raise DataError(
+                f"{earlier} has other {side} than the model: export it whole"
+            )
         gone[side] = before.ids.filter(pa.array(ids.encode(before.ids) < 0))
         pairs.append((new[row >= 0], stored[row[row >= 0]]))
     rotation, _ = orthogonal_procrustes(*map(np.concatenate, zip(*pairs, strict=True)))
     written, held = {"users": _seen_changed(vectors, old)}, {}
-    for (side, new, _), (_, stored, _) in zip(vectors.sides(), old.sides(), strict=True):
+    for (side, new, _), (_, stored, _) in zip(
+        vectors.sides(), old.sides(), strict=True
+    ):
         usual = np.median(np.linalg.norm(stored, axis=1))
         new, stored = new @ rotation, stored[rows[side]]
         # One unit for all: a share of its own length would write the shortest, which no list has.

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from leporid.arguments import checks_arguments, takes_exclude_seen
 from leporid.config import Config, SearchSpace
 from leporid.data import IdMap, Interactions, Sequences, Split
-from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError, article, warn
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    NotFittedError,
+    UnknownNameError,
+    article,
+    warn,
+)
 from leporid.models import persistence as saved
 from leporid.models import registry as catalogue
 from leporid.models.item_vectors import vectors_of
@@ -108,7 +115,9 @@ class Recommender(abc.ABC):
         self._known: Interactions | None = None
         self._train: Interactions | None = None
         self.fitting = saved.Fitting()
-        self.validated: Recommender | None = None  # by train(..., final=True): what to evaluate
+        self.validated: Recommender | None = (
+            None  # by train(..., final=True): what to evaluate
+        )
 
     def __repr__(self) -> str:
         state = "not fitted"
@@ -175,7 +184,9 @@ class Recommender(abc.ABC):
         """float32[n_items, width]: their products with a user's vector rank as the scores do."""
         raise VectorsUnsupportedError(self.name)
 
-    def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+    def user_vectors(
+        self, histories: Sequences, users: Indices | None = None
+    ) -> Scores:
         """float32[len(histories), width] of these users, or with None of new users."""
         raise VectorsUnsupportedError(self.name)
 
@@ -184,14 +195,18 @@ class Recommender(abc.ABC):
         """Whether products of the vectors are all there is to a score."""
         return "everything"
 
-    def fit(self, split: Split, *, seed: int = 0, progress: Progress = None, **how: Any) -> Self:
+    def fit(
+        self, split: Split, *, seed: int = 0, progress: Progress = None, **how: Any
+    ) -> Self:
         """Fit on the training part; returns self. A second call starts afresh."""
         self._begin(split)
         self._fit(split, seed=seed, progress=make_progress(progress), **how)
         self._known, self.fitting = split.train_valid, self.fitting.replace(seed=seed)
         return self
 
-    def refit(self, data: Interactions | Split, *, progress: Progress = None, **how: Any) -> Self:
+    def refit(
+        self, data: Interactions | Split, *, progress: Progress = None, **how: Any
+    ) -> Self:
         """A new model to deploy: the same settings, fitted on everything in `data`.
 
         A neural model stops at the step whose weights validation kept. Its initial embeddings are
@@ -206,11 +221,16 @@ class Recommender(abc.ABC):
             config = config.replace(**fitting.schedule())
             init = how.pop("init", None)
             if isinstance(init, Recommender):
-                how, init = {"first_step": fitting.first_step(), "after": init, **how}, None
+                how, init = (
+                    {"first_step": fitting.first_step(), "after": init, **how},
+                    None,
+                )
             if how.get("after") is None or fitting.item_table:
                 init = init or fitting.initial_again(self.name, whole, progress)
             how["init"] = init
-        again = type(self)(config).fit(whole, seed=fitting.seed, progress=progress, **how)
+        again = type(self)(config).fit(
+            whole, seed=fitting.seed, progress=progress, **how
+        )
         again.fitting = again.fitting.replace(final=True)
         return again
 
@@ -218,11 +238,19 @@ class Recommender(abc.ABC):
         """Check the split, and forget what was learnt before."""
         if not isinstance(split, Split):
             kind = type(split).__name__
-            raise DataError(f"fit takes a Split, not {kind}: use leporid.temporal_split(data)")
+            raise DataError(
+                f"fit takes a Split, not {kind}: use leporid.temporal_split(data)"
+            )
         if len(split.train) == 0:
-            raise DataError("the training part of the split is empty: nothing to fit on")
-        ignores = not (self.uses_weights or self.combines or split.protocol == "everything")
-        if ignores and split.train.has_weights:  # a final fit comes after one that has said so
+            raise DataError(
+                "the training part of the split is empty: nothing to fit on"
+            )
+        ignores = not (
+            self.uses_weights or self.combines or split.protocol == "everything"
+        )
+        if (
+            ignores and split.train.has_weights
+        ):  # a final fit comes after one that has said so
             text = "cannot use weights: every interaction counts the same (see `leporid models`)"
             warn(f"{self.name} {text}", 4)
         self.config, self._known, self._train = self.asked, None, split.train
@@ -265,7 +293,9 @@ class Recommender(abc.ABC):
 
     def _if_fitted(self, value: T | None) -> T:
         if value is None:
-            raise NotFittedError(f"{self.name} is not fitted yet: call fit(split) first")
+            raise NotFittedError(
+                f"{self.name} is not fitted yet: call fit(split) first"
+            )
         return value
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -274,7 +304,11 @@ class Recommender(abc.ABC):
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """The inverse of `_arrays`; `known` and `train` are set already."""
-        sizes = {**vars(self.config), "users": self.train.n_users, "items": self.train.n_items}
+        sizes = {
+            **vars(self.config),
+            "users": self.train.n_users,
+            "items": self.train.n_items,
+        }
         saved.restore(self, arrays, sizes)
 
     @checks_arguments()
@@ -297,7 +331,9 @@ class Recommender(abc.ABC):
         about, learnt, known, train = saved.read_saved(path, mapped=mapped)
         name, actual = about["model"], catalogue.get(about["model"])
         if not issubclass(actual, cls):
-            raise DataError(f"{path} holds {article(name)} model, not {article(cls.__name__)}")
+            raise DataError(
+                f"{path} holds {article(name)} model, not {article(cls.__name__)}"
+            )
         model: Self = actual(actual.config_class.from_dict(about.get("config", {})))
         model.fitting = saved.Fitting.from_dict(about.get("fitting", {}))
         model._known, model._train = known, train
@@ -342,7 +378,9 @@ class Recommender(abc.ABC):
         """
         index = id_indices(self.users, users)
         allowed = allowed_items(self.items, only, exclude, rules)
-        return self._external(self._top_k(index, n, include_seen, allowed), is_id(users))
+        return self._external(
+            self._top_k(index, n, include_seen, allowed), is_id(users)
+        )
 
     @takes_exclude_seen
     @checks_arguments()
@@ -368,7 +406,9 @@ class Recommender(abc.ABC):
         allowed = allowed_items(self.items, only, exclude, rules)
         seen = None if self.shows(include_seen) else Sequences.from_rows(rows)
         shape = len(rows), n, self.known.n_items
-        top = rank_in_chunks(lambda part: self.score_histories(rows[part]), *shape, seen, allowed)
+        top = rank_in_chunks(
+            lambda part: self.score_histories(rows[part]), *shape, seen, allowed
+        )
         return self._external(top, single)
 
     @takes_exclude_seen
@@ -387,7 +427,9 @@ class Recommender(abc.ABC):
         """The lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
         allowed = allowed_items(self.items, only, exclude, rules)
         parts = list_frames(self, users, n, include_seen, allowed, progress)
-        return pa.concat_tables([list_schema(self.users, self.items).empty_table(), *parts])
+        return pa.concat_tables(
+            [list_schema(self.users, self.items).empty_table(), *parts]
+        )
 
     @checks_arguments()
     def similar_items(self, items: Any, n: int = 10) -> Lists:
@@ -413,16 +455,26 @@ class Recommender(abc.ABC):
         if is_id(user):
             history = self.known.sequences().take(np.asarray([self.users.index(user)]))
         else:
-            history = Sequences.from_rows(history_indices(self.items, [user], self.name))
-        [found] = self.reasons(history, np.asarray([self.items.index(item)], np.int32), n)
+            history = Sequences.from_rows(
+                history_indices(self.items, [user], self.name)
+            )
+        [found] = self.reasons(
+            history, np.asarray([self.items.index(item)], np.int32), n
+        )
         return self._external(padded_lists([found], len(found)), True)
 
     def reasons(
-        self, history: Sequences, items: Indices, n: int = 3, near: ItemNeighbours | None = None
+        self,
+        history: Sequences,
+        items: Indices,
+        n: int = 3,
+        near: ItemNeighbours | None = None,
     ) -> list[list[tuple[int, float]]]:
         """`explain` of distinct items on indices; `near` saves the search for neighbours."""
         past = history.of(0)
-        near = near or ItemNeighbours(self.known, items=[*items.tolist(), *past.tolist()])
+        near = near or ItemNeighbours(
+            self.known, items=[*items.tolist(), *past.tolist()]
+        )
         return near.reasons_for(items, past, n)
 
     def catalogue(self, items: Any = None) -> Catalogue:
@@ -435,17 +487,24 @@ class Recommender(abc.ABC):
         exclude: Ids = None,
     ) -> TopK:  # fmt: skip
         """`recommend` on user indices, returning item indices."""
-        users, allowed = self._check_users(users), allowed_items(self.items, only, exclude)
+        users, allowed = (
+            self._check_users(users),
+            allowed_items(self.items, only, exclude),
+        )
         return self._top_k(users, n, include_seen, allowed)
 
     def shows(self, include_seen: bool | None) -> bool:
         """Whether lists may show what a user already has; None does as the model was fitted."""
         return self.fitting.include_seen if include_seen is None else include_seen
 
-    def _top_k(self, users: Indices, n: int, include_seen: bool | None, allowed: Allowed) -> TopK:
+    def _top_k(
+        self, users: Indices, n: int, include_seen: bool | None, allowed: Allowed
+    ) -> TopK:
         seen = self.known.hidden(self.shows(include_seen)).take(users)
         shape = len(users), n, self.known.n_items
-        return rank_in_chunks(lambda part: self.score(users[part]), *shape, seen, allowed)
+        return rank_in_chunks(
+            lambda part: self.score(users[part]), *shape, seen, allowed
+        )
 
     def _check_users(self, users: Any) -> Indices:
         return self.train.users.checked(users)

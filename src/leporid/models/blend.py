@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from leporid.config import Config, checked, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError
-from leporid.evaluation import Comparison, combine, compare, evaluate, ingredients, parse_metric
+from leporid.evaluation import (
+    Comparison,
+    combine,
+    compare,
+    evaluate,
+    ingredients,
+    parse_metric,
+)
 from leporid.models import registry as catalogue
 from leporid.models.base import Recommender
 from leporid.models.persistence import Fitting, arrays_under, everything
@@ -21,7 +28,12 @@ from leporid.progress import ProgressLike
 from leporid.ranking import HistoryUnsupportedError, Indices, Scores, TopK, masked_top_k
 
 _MAX_PICKS, _MAX_USERS = 5, 5_000
-_PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "weight": float}
+_PARTS: dict[str, Any] = {
+    "model": str,
+    "settings": dict,
+    "init": str | None,
+    "weight": float,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +68,9 @@ class Blend(Recommender):
     members: tuple[Recommender, ...] = ()
 
     @classmethod
-    def of(cls, members: Sequence[Recommender], described: Sequence[dict[str, Any]]) -> Self:
+    def of(
+        cls, members: Sequence[Recommender], described: Sequence[dict[str, Any]]
+    ) -> Self:
         """Fitted members as one model; `described` are their entries in the settings."""
         blend = cls(members=tuple(described))
         blend._train, blend._known = members[0].train, members[0].known
@@ -76,7 +90,11 @@ class Blend(Recommender):
         """Each member refitted on everything; `how` goes to those that are networks."""
         whole, progress = everything(data), how.pop("progress", None)
         again = [
-            member.refit(whole, progress=progress, **(how if member.takes_initial_vectors else {}))
+            member.refit(
+                whole,
+                progress=progress,
+                **(how if member.takes_initial_vectors else {}),
+            )
             for member in self.members
         ]
         return self.of(again, self.config.members)
@@ -84,11 +102,15 @@ class Blend(Recommender):
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         users = self._check_users(users)
         seen = (self.known.sequences() if history is None else history).take(users)
-        return self._fuse([m.score(users, history) for m in self.members], self._weights, seen)
+        return self._fuse(
+            [m.score(users, history) for m in self.members], self._weights, seen
+        )
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         pairs = zip(self.members, self._weights, strict=True)
-        able = [(member, weight) for member, weight in pairs if member.supports_new_users()]
+        able = [
+            (member, weight) for member, weight in pairs if member.supports_new_users()
+        ]
         if not able:
             raise HistoryUnsupportedError(self.name)
         scores = [member.score_histories(histories) for member, _ in able]
@@ -98,11 +120,18 @@ class Blend(Recommender):
     def _weights(self) -> list[float]:
         return [float(member.get("weight", 1.0)) for member in self.config.members]
 
-    def _fuse(self, scores: list[Scores], weights: Sequence[float], seen: Sequences) -> Scores:
-        fused, depth = np.zeros_like(scores[0]), min(self.config.depth, scores[0].shape[1])
+    def _fuse(
+        self, scores: list[Scores], weights: Sequence[float], seen: Sequences
+    ) -> Scores:
+        fused, depth = (
+            np.zeros_like(scores[0]),
+            min(self.config.depth, scores[0].shape[1]),
+        )
         hidden = None if self.fitting.include_seen else seen.goals()
         behind = 1 / (self.config.damping + depth)
-        votes = (1 / (self.config.damping + np.arange(depth)) - behind).astype(np.float32)
+        votes = (1 / (self.config.damping + np.arange(depth)) - behind).astype(
+            np.float32
+        )
         for weight, own in zip(weights, scores, strict=True):
             top = masked_top_k(own, depth, seen=hidden).items
             rows, ranks = np.nonzero(top >= 0)
@@ -117,7 +146,10 @@ class Blend(Recommender):
             for key, array in member._arrays().items()
         }
         text = json.dumps(
-            [{**m.fitting.to_dict(), "config": m.config.to_dict()} for m in self.members]
+            [
+                {**m.fitting.to_dict(), "config": m.config.to_dict()}
+                for m in self.members
+            ]
         )
         return {"fittings": np.frombuffer(text.encode(), np.uint8), **arrays}
 
@@ -128,8 +160,12 @@ class Blend(Recommender):
         except (ValueError, RecursionError) as error:
             raise DataError(f"fittings is not valid JSON: {error}") from None
         if not isinstance(fittings, list) or len(fittings) != len(self.config.members):
-            raise DataError(f"fittings does not describe {len(self.config.members)} members")
-        for number, (about, fitting) in enumerate(zip(self.config.members, fittings, strict=True)):
+            raise DataError(
+                f"fittings does not describe {len(self.config.members)} members"
+            )
+        for number, (about, fitting) in enumerate(
+            zip(self.config.members, fittings, strict=True)
+        ):
             if not isinstance(fitting, dict) or "config" not in fitting:
                 raise DataError(f"fittings does not describe member {number}")
             kind = catalogue.get(about["model"])
@@ -165,7 +201,9 @@ def pick_blend(
         if key not in known:
             if progress is not None:
                 progress.advance()
-            known[key] = _evaluated(fuse([lists[member] for member in key]), part, metric)
+            known[key] = _evaluated(
+                fuse([lists[member] for member in key]), part, metric
+            )
         return known[key]
 
     picked = _pick(columns, len(lists), slice(None))
@@ -174,7 +212,9 @@ def pick_blend(
     single, crosswise = columns([0]), np.empty_like(columns([0]))
     for half in (even, ~even):
         crosswise[~half] = columns(_pick(columns, len(lists), half))[~half]
-    gain = compare(crosswise, single, metric, name_a="the blend", name_b="its best member")
+    gain = compare(
+        crosswise, single, metric, name_a="the blend", name_b="its best member"
+    )
     return dict(Counter(picked)), gain
 
 
@@ -208,10 +248,14 @@ def fuse(lists: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
     total[:, 1:][items[:, 1:] == items[:, :-1]] = -np.inf  # counted once
     best = np.argsort(-total, axis=1, kind="stable")[:, :k]
     fused = np.take_along_axis(items, best, axis=1)
-    return np.where(np.isinf(np.take_along_axis(total, best, axis=1)), -1, fused).astype(np.int32)
+    return np.where(
+        np.isinf(np.take_along_axis(total, best, axis=1)), -1, fused
+    ).astype(np.int32)
 
 
-def _evaluated(lists: NDArray[np.int32], part: Split, metric: str) -> NDArray[np.float64]:
+def _evaluated(
+    lists: NDArray[np.int32], part: Split, metric: str
+) -> NDArray[np.float64]:
     """float64[m, c]: what the metric is made of, per user."""
     cut = parse_metric(metric)[1]
     top = np.full((part.n_users, cut), -1, np.int32)

@@ -64,8 +64,14 @@ class FittedArray(Generic[T]):
 
 def _declared(model: object) -> dict[str, FittedArray[Any]]:
     """Attributes declared as `FittedArray`; of two declarations that of the subclass."""
-    declared = {k: v for cls in reversed(type(model).__mro__) for k, v in vars(cls).items()}
-    return {name: value for name, value in declared.items() if isinstance(value, FittedArray)}
+    declared = {
+        k: v for cls in reversed(type(model).__mro__) for k, v in vars(cls).items()
+    }
+    return {
+        name: value
+        for name, value in declared.items()
+        if isinstance(value, FittedArray)
+    }
 
 
 def arrays_of(model: object) -> Arrays:
@@ -98,7 +104,8 @@ def restore(model: object, arrays: Arrays, sizes: dict[str, Any]) -> None:
             continue
         shape = [None if size is None else sizes[size] for size in fitted.shape]
         fits = len(shape) == value.ndim and all(
-            size in (None, actual) for size, actual in zip(shape, value.shape, strict=True)
+            size in (None, actual)
+            for size, actual in zip(shape, value.shape, strict=True)
         )
         if not fits or dtype != np.float32:
             words = ", ".join("any" if size is None else str(size) for size in shape)
@@ -126,7 +133,12 @@ class Fitting(Config):
 
     def schedule(self) -> dict[str, Any]:
         """Training settings that repeat the steps up to the best one, without validation."""
-        return {"steps": self.steps, "stop_at": self.best_step, "passes": 0.0, "eval_every": 0}
+        return {
+            "steps": self.steps,
+            "stop_at": self.best_step,
+            "passes": 0.0,
+            "eval_every": 0,
+        }
 
     def first_step(self, share: float = REFIT_SHARE) -> int:
         """The step from which on a `share` of the steps up to the best one is left."""
@@ -172,7 +184,9 @@ def everything(data: Interactions | Split) -> Split:
         data = whole.select(np.lexsort(keys))
     elif not isinstance(data, Interactions):
         kind = type(data).__name__
-        raise DataError(f"refit takes Interactions or a Split, not {kind}: use leporid.load(...)")
+        raise DataError(
+            f"refit takes Interactions or a Split, not {kind}: use leporid.load(...)"
+        )
     nothing = data.select(np.empty(0, dtype=np.int64))
     return Split(data, nothing, nothing, "everything", seen)
 
@@ -187,7 +201,10 @@ def write_saved(
     arrays = {f"model.{key}": value for key, value in learnt.items()}
     arrays |= known.users.to_arrays("users.") | known.items.to_arrays("items.")
     lengths = np.diff(train.sequences().indptr)
-    arrays |= {**known.to_stored("known"), "known.train_lengths": lengths.astype(np.int32)}
+    arrays |= {
+        **known.to_stored("known"),
+        "known.train_lengths": lengths.astype(np.int32),
+    }
     with artifacts.atomic_folder(path) as folder:
         artifacts.write_arrays(folder / _WEIGHTS, arrays)
         artifacts.write_json(folder / _ABOUT, {"format": _FORMAT, **about})
@@ -202,7 +219,9 @@ def read_saved(
     path = artifacts.recovered(path)
     about = artifacts.read_object(path / _ABOUT)
     named = isinstance(about.get("model"), str)
-    if not named or not all(isinstance(about.get(k, {}), dict) for k in ("config", "fitting")):
+    if not named or not all(
+        isinstance(about.get(k, {}), dict) for k in ("config", "fitting")
+    ):
         raise DataError(f"{path / _ABOUT} does not describe a model")
     if about.get("format") != _FORMAT:
         raise DataError(
@@ -210,7 +229,9 @@ def read_saved(
             f"{_FORMAT}: train the model again and save it"
         )
     artifacts.check_manifest(path, "model", _ABOUT, _WEIGHTS)
-    arrays, _ = (artifacts.map_arrays if mapped else artifacts.read_arrays)(path / _WEIGHTS)
+    arrays, _ = (artifacts.map_arrays if mapped else artifacts.read_arrays)(
+        path / _WEIGHTS
+    )
     try:
         users = IdMap.from_arrays(arrays, "user", "users.")
         items = IdMap.from_arrays(arrays, "item", "items.")
@@ -226,15 +247,26 @@ def read_saved(
                     raise DataError(
                         f"{name} has entries beyond {LARGEST_WEIGHT:g}, whose products overflow"
                     )
-        return about, learnt, known, _train_part(known, arrays.get("known.train_lengths"))
+        return (
+            about,
+            learnt,
+            known,
+            _train_part(known, arrays.get("known.train_lengths")),
+        )
     except DataError as error:
-        raise DataError(f"{path / _WEIGHTS} cannot be used: {error}; train it again") from None
+        raise DataError(
+            f"{path / _WEIGHTS} cannot be used: {error}; train it again"
+        ) from None
 
 
 def _train_part(known: Interactions, lengths: NDArray[Any] | None) -> Interactions:
     """Within a user the training part comes first, then validation."""
     indptr = known.sequences().indptr
-    if lengths is None or lengths.dtype != np.int32 or lengths.shape != (known.n_users,):
+    if (
+        lengths is None
+        or lengths.dtype != np.int32
+        or lengths.shape != (known.n_users,)
+    ):
         raise DataError("it does not say which interactions were for training")
     if (lengths < 0).any() or (lengths > np.diff(indptr)).any():
         raise DataError("it has more interactions for training than there are")
@@ -243,14 +275,24 @@ def _train_part(known: Interactions, lengths: NDArray[Any] | None) -> Interactio
 
 
 def arrays_under(arrays: Arrays, prefix: str) -> Arrays:
-    return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+    return {
+        key.removeprefix(prefix): a
+        for key, a in arrays.items()
+        if key.startswith(prefix)
+    }
 
 
 def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
     """The saved model in a run or model folder, or None; `validated`: the one to evaluate."""
     path = artifacts.recovered(path)
-    folders = [path, path / "validated", path / "model"] if validated else [path, path / "model"]
-    return next((p for p in folders if (artifacts.recovered(p) / _ABOUT).is_file()), None)
+    folders = (
+        [path, path / "validated", path / "model"]
+        if validated
+        else [path, path / "model"]
+    )
+    return next(
+        (p for p in folders if (artifacts.recovered(p) / _ABOUT).is_file()), None
+    )
 
 
 def model_folder(path: str | Path, *, validated: bool = False) -> Path:
@@ -262,7 +304,9 @@ def model_folder(path: str | Path, *, validated: bool = False) -> Path:
     if not path.exists():
         raise DataError(f"no such folder: {path}; give one that holds a trained model")
     if not path.is_dir():
-        raise DataError(f"{path} is a file: give the folder that holds the trained model")
+        raise DataError(
+            f"{path} is a file: give the folder that holds the trained model"
+        )
     if (path / _CHECKPOINT).is_dir():
         raise DataError(
             f"the training in {path} has not come to a model: if it was interrupted, run the "
@@ -285,13 +329,22 @@ def read_trained(
     """The user and item tables of a saved model; one of several per side (NCF) is named."""
     path = Path(path)
     about, learnt, known, _ = read_saved(path, mapped=True)
-    provenance = {"model": about["model"], "config": about.get("config", {}), "trained": True}
+    provenance = {
+        "model": about["model"],
+        "config": about.get("config", {}),
+        "trained": True,
+    }
     first, second = (
         Embedding(_table(learnt, side, name, ids, path), None, provenance)
-        for side, name, ids in (("users", users, known.users), ("items", items, known.items))
+        for side, name, ids in (
+            ("users", users, known.users),
+            ("items", items, known.items),
+        )
     )
     if first.dim != second.dim:
-        raise DataError(f"the tables of {path} have {first.dim} and {second.dim} columns")
+        raise DataError(
+            f"the tables of {path} have {first.dim} and {second.dim} columns"
+        )
     return InitialEmbeddings(first, second, known.users, known.items)
 
 

@@ -107,21 +107,36 @@ def train(
         check_output_folder(checkpoint)
     split = split.including_seen(include_seen)
     given = ("items", items), ("users", users)
-    tables = {side: TABLES[side].load(source) for side, source in given if source is not None}
+    tables = {
+        side: TABLES[side].load(source) for side, source in given if source is not None
+    }
     _check(cls, init, init_settings, callbacks, tables)
     recipe = named_recipe(cls, recipe)
-    settings |= {f"{table.kind}_table": table.name for table in tables.values() if features}
+    settings |= {
+        f"{table.kind}_table": table.name for table in tables.values() if features
+    }
     size = {"dim": init.users.dim} if isinstance(init, InitialEmbeddings) else {}
     _check_settings(cls, settings)
-    model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **size, **settings})
+    model: Recommender = cls(
+        **{**cls.recipe_settings(recipe, split.train), **size, **settings}
+    )
     config: Any = model.config
     compared = features == "auto" and _can_compare(cls, tables, split, config)
     reporter = make_progress(progress)
-    how: dict[str, Any] = {"progress": reporter} | ({"tables": tables} if tables else {})
+    how: dict[str, Any] = {"progress": reporter} | (
+        {"tables": tables} if tables else {}
+    )
     try:
         if cls.takes_initial_vectors:
-            vectors = {"cache": False, "dim": config.dim, "seed": seed, **(init_settings or {})}
-            how["init"] = initial_embeddings(init, split.train, progress=reporter, **vectors)
+            vectors = {
+                "cache": False,
+                "dim": config.dim,
+                "seed": seed,
+                **(init_settings or {}),
+            }
+            how["init"] = initial_embeddings(
+                init, split.train, progress=reporter, **vectors
+            )
             how |= {"device": device, "checkpoint": checkpoint, "resume": resume}
             how["callbacks"] = callbacks
             _warn_of_replacing(checkpoint, resume)
@@ -131,8 +146,13 @@ def train(
             return model
         if cls.takes_initial_vectors:
             # Vectors from elsewhere are used as they are, all others are computed again.
-            how |= {"init": None if model.fitting.init else how["init"], "callbacks": ()}
-            how["checkpoint"] = None if checkpoint is None else Path(checkpoint) / "final"
+            how |= {
+                "init": None if model.fitting.init else how["init"],
+                "callbacks": (),
+            }
+            how["checkpoint"] = (
+                None if checkpoint is None else Path(checkpoint) / "final"
+            )
         deployed = model.refit(split, **how)
         deployed.validated = model
         return deployed
@@ -157,7 +177,9 @@ def _check_settings(cls: type[Recommender], settings: Mapping[str, Any]) -> None
     own, arguments = cls.config_class().to_dict(), inspect.signature(train).parameters
     for name in settings.keys() - own.keys():
         if (guess := closest(name, [*own, *arguments])) in arguments:
-            raise ConfigError(f"train has no argument {name!r}: did you mean {guess!r}?")
+            raise ConfigError(
+                f"train has no argument {name!r}: did you mean {guess!r}?"
+            )
 
 
 def _warn_of_replacing(checkpoint: str | Path | None, resume: bool) -> None:
@@ -166,12 +188,16 @@ def _warn_of_replacing(checkpoint: str | Path | None, resume: bool) -> None:
         warn(f"{lost}--resume (resume=True in Python) would go on from it", 3)
 
 
-def _can_compare(cls: Any, tables: Mapping[str, Any], split: Split, config: Any) -> bool:
+def _can_compare(
+    cls: Any, tables: Mapping[str, Any], split: Split, config: Any
+) -> bool:
     """Whether there are tables for a network; then there must be a validation to compare by."""
     if not (tables and cls.takes_initial_vectors):
         return False
     if not (len(split.valid) and config.eval_every):
-        raise ConfigError('features="auto" needs a validation: say features=True or False')
+        raise ConfigError(
+            'features="auto" needs a validation: say features=True or False'
+        )
     return True
 
 
@@ -183,12 +209,16 @@ def _better(model: Any, split: Split, seed: int, how: dict[str, Any]) -> Recomme
     both = {"with": model.history.best_metric, "without": plain.history.best_metric}
     kept: Any = model if both["with"] > both["without"] else plain
     kept._summary["features"] = both
-    values = " and ".join(f"{value:.4f} {name} features" for name, value in both.items())
+    values = " and ".join(
+        f"{value:.4f} {name} features" for name, value in both.items()
+    )
     how["progress"].start(f"{model.config.metric} on validation: {values}")
     return cast(Recommender, kept)
 
 
-def _check(cls: Any, init: Any, init_settings: Any, callbacks: Any, tables: Any) -> None:
+def _check(
+    cls: Any, init: Any, init_settings: Any, callbacks: Any, tables: Any
+) -> None:
     """Refuse what a model has no use for."""
     is_other = init is not None and not isinstance(init, str | InitialEmbeddings)
     if is_other:
@@ -207,14 +237,22 @@ def _check(cls: Any, init: Any, init_settings: Any, callbacks: Any, tables: Any)
                     f"{described(callback)}"
                 )
     if init_settings and not isinstance(init, str):
-        raise ConfigError("init_settings are those of an initialiser: give its name as `init`")
+        raise ConfigError(
+            "init_settings are those of an initialiser: give its name as `init`"
+        )
     if cls.takes_initial_vectors:
         return
     if (init not in (None, "none") and init is not DEFAULT_INIT) or init_settings:
-        raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+        raise ConfigError(
+            f"{cls.name} has no embedding tables to fill: leave `init` out"
+        )
     known = cls.config_class().to_dict()
-    if unused := [side for side, table in tables.items() if f"{table.kind}_table" not in known]:
-        raise ConfigError(f"{cls.name} reads no table of {' and '.join(unused)}: leave it out")
+    if unused := [
+        side for side, table in tables.items() if f"{table.kind}_table" not in known
+    ]:
+        raise ConfigError(
+            f"{cls.name} reads no table of {' and '.join(unused)}: leave it out"
+        )
     if callbacks:
         raise ConfigError(f"{cls.name} has no training loop: leave `callbacks` out")
 

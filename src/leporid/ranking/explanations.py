@@ -21,7 +21,9 @@ class ItemNeighbours:
             lists = top_k_neighbours(rows, k)
         else:
             self._items = np.unique(np.asarray(items, np.int64))
-            lists = top_k_neighbours(rows[self._items], k, against=rows, own=self._items)
+            lists = top_k_neighbours(
+                rows[self._items], k, against=rows, own=self._items
+            )
         self._near, self._weight = lists.indices, lists.weights
 
     def similar(self, item: int, n: int) -> list[tuple[int, float]]:
@@ -45,12 +47,16 @@ class ItemNeighbours:
         order = np.argsort(items)
         rank = order[np.searchsorted(items, near[row, column], sorter=order)]
         joined[rank, row] = weight[row, column]
-        best = np.argsort(-joined, axis=1, kind="stable")[:, :n]  # of equals the smallest id
+        best = np.argsort(-joined, axis=1, kind="stable")[
+            :, :n
+        ]  # of equals the smallest id
         return [
             [(int(history[c]), float(row[c])) for c in columns if row[c] >= 0]
             for row, columns in zip(joined, best, strict=True)
         ]
 
-    def _lists(self, items: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _lists(
+        self, items: NDArray[np.integer]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         rows = np.searchsorted(self._items, items)
         return self._near[rows], self._weight[rows]

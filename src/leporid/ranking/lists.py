@@ -41,7 +41,9 @@ class ExtensionUnsupportedError(ConfigError, TypeError):
     """This model has no embedding tables that could get rows for new users and items."""
 
     def __init__(self, model: str) -> None:
-        super().__init__(f"{model} has no embedding tables to extend: train it again instead")
+        super().__init__(
+            f"{model} has no embedding tables to extend: train it again instead"
+        )
 
 
 class VectorsUnsupportedError(LeporidError, TypeError):
@@ -77,7 +79,9 @@ def check_list(history: Any) -> None:
         raise DataError(f"a history is a list of item ids, not {described(history)}")
 
 
-def history_indices(items: IdMap, histories: Iterable[Any], model: str) -> list[Indices]:
+def history_indices(
+    items: IdMap, histories: Iterable[Any], model: str
+) -> list[Indices]:
     """Item indices of each history; items the model does not know are counted in a warning."""
     rows, unknown = [], []
     for number, history in enumerate(histories):
@@ -105,8 +109,12 @@ def allowed_items(
     items: IdMap, only: Ids, exclude: Ids, rules: BoundRules | None = None
 ) -> Allowed:
     """Which items may be recommended, and the rules."""
-    if rules is not None and (not isinstance(rules, BoundRules) or rules.items != items):
-        raise ConfigError("rules must be bound to this model: rules.bind(model.catalogue(items))")
+    if rules is not None and (
+        not isinstance(rules, BoundRules) or rules.items != items
+    ):
+        raise ConfigError(
+            "rules must be bound to this model: rules.bind(model.catalogue(items))"
+        )
     if only is None and exclude is None:
         return None if rules is None else (None, rules)
     allowed = np.full(len(items), only is None)
@@ -152,7 +160,12 @@ def list_schema(users: IdMap, items: IdMap) -> pa.Schema:
 
 
 def list_frames(
-    model: Any, users: Any, n: int, include_seen: bool | None, allowed: Allowed, progress: Any
+    model: Any,
+    users: Any,
+    n: int,
+    include_seen: bool | None,
+    allowed: Allowed,
+    progress: Any,
 ) -> Iterator[pa.Table]:
     """The lists of some users (None: of all) a part at a time, a row per recommendation."""
     check_n(n)

@@ -69,28 +69,38 @@ class Rules(Config):
             raise ConfigError(f"rules are read from a path, not {described(path)}")
         if Path(path).suffix not in (".toml", ".json"):
             raise ConfigError(f"{path}: rules are read from a .toml or a .json file")
-        return cls.from_dict((read_toml if Path(path).suffix == ".toml" else read_object)(path))
+        return cls.from_dict(
+            (read_toml if Path(path).suffix == ".toml" else read_object)(path)
+        )
 
     def validate(self) -> None:
         """Check what is inside the tables; ranks, text in files, become numbers."""
         for name, (is_sound, meant) in _ENTRIES.items():
             own = getattr(self, name)
             if len(own) > _MOST or any(len(str(key)) > _LONGEST for key in own):
-                raise ConfigError(f"{name} has more than {_MOST} entries, or too long a name")
+                raise ConfigError(
+                    f"{name} has more than {_MOST} entries, or too long a name"
+                )
             for key, value in own.items():
                 if not is_sound(value):
                     shown = shortened(value, 60)
                     raise ConfigError(f"{name}.{key} must be {meant}, not {shown!r}")
-        slots = {int(r) if str(r).isdecimal() else 0: item for r, item in self.slots.items()}
+        slots = {
+            int(r) if str(r).isdecimal() else 0: item for r, item in self.slots.items()
+        }
         if not all(1 <= rank <= _RANKS for rank in slots):
-            raise ConfigError(f"slots are ranks from 1 to {_RANKS}, not {list(self.slots)}")
+            raise ConfigError(
+                f"slots are ranks from 1 to {_RANKS}, not {list(self.slots)}"
+            )
         if len(set(map(str, slots.values()))) < len(self.slots):
             raise ConfigError("slots must have each rank and each item once")
         object.__setattr__(self, "slots", slots)
 
     def alone(self) -> dict[str, Rules]:
         """Each kind of rule that there is, without the others."""
-        return {name: Rules(**{name: value}) for name, value in vars(self).items() if value}
+        return {
+            name: Rules(**{name: value}) for name, value in vars(self).items() if value
+        }
 
     def bind(self, catalogue: Catalogue) -> BoundRules:
         """The arrays of these rules for the items of a model: `rules.bind(model.catalogue(items))`.
@@ -101,7 +111,9 @@ class Rules(Config):
         slots = {rank: items.index(self.slots[rank]) for rank in sorted(self.slots)}
         for rank, item in slots.items():
             if not allowed[item]:
-                raise ConfigError(f"slots.{rank} fixes an item that `only` or `exclude` rules out")
+                raise ConfigError(
+                    f"slots.{rank} fixes an item that `only` or `exclude` rules out"
+                )
         boost = np.zeros(len(items))
         for column, factor in self.boost.items():
             boost += factor * _standardised(catalogue.numbers(column))
@@ -151,7 +163,9 @@ class BoundRules:
     def check_n(self, n: int) -> None:
         """Refuse lists too short for a slot."""
         if self.slots and max(self.slots) > n:
-            raise ConfigError(f"slots.{max(self.slots)} is beyond the list of {n} items: raise n")
+            raise ConfigError(
+                f"slots.{max(self.slots)} is beyond the list of {n} items: raise n"
+            )
 
     def top_k(
         self,
@@ -204,7 +218,11 @@ def _choose(
     indptr, codes, caps = labels
     for user in prange(len(value)):
         pool, chosen = pools[0][user], lists[0][user]
-        used, near, closed = np.zeros(len(caps), np.int32), np.zeros(len(pool)), pool < 0
+        used, near, closed = (
+            np.zeros(len(caps), np.int32),
+            np.zeros(len(pool)),
+            pool < 0,
+        )
         for rank in range(len(chosen)):
             best, most = -1, -np.inf
             for column in range(len(pool)):
@@ -227,7 +245,9 @@ def _choose(
                     near[column] = max(near[column], cosine)
 
 
-def _insert(top: TopK, rank: int, item: int, scores: Floats, seen: Sequences | None) -> None:
+def _insert(
+    top: TopK, rank: int, item: int, scores: Floats, seen: Sequences | None
+) -> None:
     """Put an item at a rank of every list whose user may get it; a short list has no gap."""
     may = np.isfinite(scores)
     if seen is not None:
@@ -252,7 +272,10 @@ def _is_condition(value: Any) -> bool:
 
 
 _CONDITION = _is_condition, f"a value, a list, or numbers for {', '.join(BOUNDS)}"
-_COUNT = (lambda v: type(v) is int and 1 <= v <= _RANKS), f"a whole number up to {_RANKS}"
+_COUNT = (
+    (lambda v: type(v) is int and 1 <= v <= _RANKS),
+    f"a whole number up to {_RANKS}",
+)
 _ENTRIES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "only": _CONDITION,
     "exclude": _CONDITION,
@@ -293,7 +316,9 @@ class Catalogue:
     vectors : gives float32[n_items, d], whose cosines are the similarity for `diversity`
     """
 
-    def __init__(self, known: Interactions, table: Any, vectors: Callable[[], Floats]) -> None:
+    def __init__(
+        self, known: Interactions, table: Any, vectors: Callable[[], Floats]
+    ) -> None:
         self.known, self._make_vectors = known, vectors
         self.table = None if table is None else ItemTable.load(table)
         self._columns: dict[str, Column] = {}
@@ -308,9 +333,13 @@ class Catalogue:
     def column(self, name: str) -> Column:
         """A column by its name in any spelling, "genre" for "genres" too."""
         if self.table is None:
-            raise DataError(f"the rule for {name!r} needs a table of items (--items FILE)")
+            raise DataError(
+                f"the rule for {name!r} needs a table of items (--items FILE)"
+            )
         spelled = "".join(name.split())
-        found = name if name in self.table.raw else self.table.find(f"{spelled} {spelled}s")
+        found = (
+            name if name in self.table.raw else self.table.find(f"{spelled} {spelled}s")
+        )
         if found is None:
             raise UnknownNameError("column of the item table", name, self.table.raw)
         if found not in self._columns:
@@ -323,40 +352,59 @@ class Catalogue:
             return self._first_times
         numbers = self.column(name).numbers
         if numbers is None:
-            raise ConfigError(f"the column {name!r} holds text, and the rule needs numbers")
+            raise ConfigError(
+                f"the column {name!r} holds text, and the rule needs numbers"
+            )
         return numbers
 
     def meeting(self, name: str, condition: Any) -> NDArray[np.bool_]:
         """bool[n_items]: the items that meet a condition of `Rules`."""
         if isinstance(condition, Mapping):
             numbers = self.numbers(name)
-            met = [BOUNDS[bound][1](numbers, limit) for bound, limit in condition.items()]
+            met = [
+                BOUNDS[bound][1](numbers, limit) for bound, limit in condition.items()
+            ]
             return np.asarray(np.logical_and.reduce(met))
         values = condition if isinstance(condition, list | tuple) else [condition]
         column = self.column(name)
-        if column.numbers is not None and not any(isinstance(value, str) for value in values):
+        if column.numbers is not None and not any(
+            isinstance(value, str) for value in values
+        ):
             return np.isin(column.numbers, np.asarray(values, np.float64))
-        asked = [column.names.get(str(value).casefold().strip(), -1) for value in values]
-        found = np.asarray(column.labels @ np.isin(np.arange(len(column.names)), asked) > 0)
+        asked = [
+            column.names.get(str(value).casefold().strip(), -1) for value in values
+        ]
+        found = np.asarray(
+            column.labels @ np.isin(np.arange(len(column.names)), asked) > 0
+        )
         if not found.any():
             known = ", ".join([*column.names][:10]) or "none"
-            raise DataError(f"no item has such {article(name)}: {values[0]!r}; there are {known}")
+            raise DataError(
+                f"no item has such {article(name)}: {values[0]!r}; there are {known}"
+            )
         return found
 
     @cached_property
     def _rows(self) -> NDArray[np.int64]:
         """int64[n_items]: each item's row of the table, -1 where it has none."""
         assert self.table is not None
-        rows, places = np.full(len(self.known.items), -1), self.table.places(self.known.items)
+        rows, places = (
+            np.full(len(self.known.items), -1),
+            self.table.places(self.known.items),
+        )
         rows[places[places >= 0]] = np.flatnonzero(places >= 0)
         if (rows < 0).all():
-            raise DataError(f"the item table has none of the {len(rows):,} items: compare the ids")
+            raise DataError(
+                f"the item table has none of the {len(rows):,} items: compare the ids"
+            )
         return rows
 
     @cached_property
     def _first_times(self) -> NDArray[np.float64]:
         if self.known.time is None:
-            raise DataError("a boost by recency needs times in the log, or a column of that name")
+            raise DataError(
+                "a boost by recency needs times in the log, or a column of that name"
+            )
         first = np.full(self.known.n_items, np.inf)
         np.minimum.at(first, self.known.item, self.known.time)
         return np.where(np.isinf(first), np.nan, first)
@@ -377,11 +425,16 @@ def _read(table: ItemTable, name: str, rows: NDArray[np.int64]) -> Column:
     count = Counter(code for codes in listed for code in codes)
     # Of several the first is the whole cell.
     rarest = [sorted(codes[1:] or codes, key=count.__getitem__)[:1] for codes in listed]
-    return Column(numbers, names, *(_labels(codes, len(names)) for codes in (listed, rarest)))
+    return Column(
+        numbers, names, *(_labels(codes, len(names)) for codes in (listed, rarest))
+    )
 
 
 def _labels(listed: list[list[int]], n_values: int) -> sparse.csr_array:
     """float32[len(listed), n_values]: 1 where a row lists a code."""
-    codes, ends = [code for row in listed for code in row], np.cumsum([0, *map(len, listed)])
+    codes, ends = (
+        [code for row in listed for code in row],
+        np.cumsum([0, *map(len, listed)]),
+    )
     ones = np.ones(len(codes), np.float32)
     return sparse.csr_array((ones, codes, ends), shape=(len(listed), n_values))

@@ -86,7 +86,9 @@ def masked_top_k(
     best = np.full((m, n), -np.inf, dtype=np.float32)
     undefined = np.zeros(m, dtype=np.bool_)
     n_blocks = max(1, min(m, get_num_threads() * 4))
-    _top_rows(scores, (seen.indptr, seen.items), blocked, (items, best), undefined, n_blocks)
+    _top_rows(
+        scores, (seen.indptr, seen.items), blocked, (items, best), undefined, n_blocks
+    )
     if undefined.any():
         raise NanScoreError(int(np.argmax(undefined)))
     return TopK(items, best)
@@ -126,31 +128,46 @@ def masked_top_k_torch(
     bits = work.view(torch.int32)
     ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(torch.int64)
     column = torch.arange(n_items - 1, -1, -1, device=device)
-    index = (n_items - 1) - torch.topk((ordered << 32) | column, k, dim=1).values % 2**32
+    index = (n_items - 1) - torch.topk(
+        (ordered << 32) | column, k, dim=1
+    ).values % 2**32
     values = work.gather(1, index)
     items = np.full((m, n), -1, dtype=np.int32)
     best = np.full((m, n), -np.inf, dtype=np.float32)
-    items[:, :k] = torch.where(values == -torch.inf, -1, index).to(torch.int32).cpu().numpy()
+    items[:, :k] = (
+        torch.where(values == -torch.inf, -1, index).to(torch.int32).cpu().numpy()
+    )
     best[:, :k] = values.cpu().numpy()
     return TopK(items, best)
 
 
 def _check(
-    shape: tuple[int, ...], n: int, seen: Sequences | None, allowed: NDArray[np.bool_] | None
+    shape: tuple[int, ...],
+    n: int,
+    seen: Sequences | None,
+    allowed: NDArray[np.bool_] | None,
 ) -> tuple[int, int]:
     if n < 1:
         raise ConfigError(f"n must be at least 1, not {n}")
     if len(shape) != 2:
-        raise DataError(f"scores must have one row per user, one column per item, not {shape}")
+        raise DataError(
+            f"scores must have one row per user, one column per item, not {shape}"
+        )
     m, n_items = shape
     if seen is not None:
         if len(seen) != m:
-            raise DataError(f"scores have {m} rows, but seen items were given for {len(seen)}")
+            raise DataError(
+                f"scores have {m} rows, but seen items were given for {len(seen)}"
+            )
         used = seen.items[seen.indptr[0] : seen.indptr[-1]]
         if len(used) and (used.min() < 0 or used.max() >= n_items):
             raise DataError(f"seen items must be indices in 0 .. {n_items - 1}")
-    if allowed is not None and (allowed.shape != (n_items,) or allowed.dtype != np.bool_):
-        raise DataError(f"allowed must be bool[{n_items}], not {allowed.dtype}{allowed.shape}")
+    if allowed is not None and (
+        allowed.shape != (n_items,) or allowed.dtype != np.bool_
+    ):
+        raise DataError(
+            f"allowed must be bool[{n_items}], not {allowed.dtype}{allowed.shape}"
+        )
     return m, n_items
 
 

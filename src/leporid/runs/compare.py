@@ -32,7 +32,12 @@ def compare_runs(runs: Sequence[Run], metrics: Sequence[str]) -> list[dict[str, 
             if run.outcomes is not None and metric.partition("@")[0] not in _OF_LISTS:
                 _, low, high = run.outcomes.confidence(metric)
             tail = record.tail_metrics.get(metric)
-            row[metric] = {"mean": record.metrics[metric], "low": low, "high": high, "tail": tail}
+            row[metric] = {
+                "mean": record.metrics[metric],
+                "low": low,
+                "high": high,
+                "tail": tail,
+            }
         rows.append(row)
     return rows
 
@@ -61,7 +66,9 @@ def paired_tests(
                 f"{first.name} and {run.name} were not tested on the same users and items: "
                 f"train both on one file with the same --core"
             )
-    testable = [metric for metric in metrics if metric.partition("@")[0] not in _OF_LISTS]
+    testable = [
+        metric for metric in metrics if metric.partition("@")[0] not in _OF_LISTS
+    ]
     return compare_all(tables, testable, against=against)
 
 
@@ -77,13 +84,23 @@ def write_comparison(
     metrics = [key for key, value in first.items() if isinstance(value, Mapping)]
     if "HR@10" in metrics:
         more = {run["run"]: run["HR@10"]["mean"] for run in others}
-        said.insert(0, hits_in_words(first["HR@10"]["mean"], more, of=f" of {first['run']}"))
+        said.insert(
+            0, hits_in_words(first["HR@10"]["mean"], more, of=f" of {first['run']}")
+        )
     charts = ""
     for metric in metrics:
         found = {run["run"]: run[metric] for run in runs}
-        ends = {n: (of["low"], of["high"]) for n, of in found.items() if of["low"] is not None}
+        ends = {
+            n: (of["low"], of["high"])
+            for n, of in found.items()
+            if of["low"] is not None
+        }
         means = {name: of["mean"] for name, of in found.items()}
-        charts += page.bars_html(means, f"{metric} on test, with 95% intervals over users", ends)
+        charts += page.bars_html(
+            means, f"{metric} on test, with 95% intervals over users", ends
+        )
     sections = [("Side by side", f"<div class='charts'>{charts}</div>")]
-    sections += [("", page.rows_html(rows, caption)) for caption, rows in tables.items() if rows]
+    sections += [
+        ("", page.rows_html(rows, caption)) for caption, rows in tables.items() if rows
+    ]
     page.write_report(path, "leporid compare", sections, "\n".join(said))

@@ -62,7 +62,11 @@ def record_run(
     on test, where it was made before. `extra` is recorded too.
     """
     test = evaluate(fitted, split, at=at) if table is None else table
-    valid = evaluate(fitted, split, at=at, part="valid").mean() if len(split.valid.goals) else {}
+    valid = (
+        evaluate(fitted, split, at=at, part="valid").mean()
+        if len(split.valid.goals)
+        else {}
+    )
     bounded = [f"{family}@{max(at)}" for family in ("NDCG", "HR", "F1")]
     facts: dict[str, Any] = {
         "protocol": split.protocol,
@@ -87,7 +91,9 @@ def record_run(
         "include_seen": split.include_seen,
         "repeated_items": test.repeated,
         "cold_metrics": test.mean(stratum="cold-users") if test.cold else {},
-        "training": fitted.training_summary() if hasattr(fitted, "training_summary") else {},
+        "training": fitted.training_summary()
+        if hasattr(fitted, "training_summary")
+        else {},
     }
     facts |= {name: value for name, value in optional.items() if value}
     device = getattr(fitted, "device", None)
@@ -104,7 +110,9 @@ def record_run(
         "metrics": test.mean(),
         "valid_metrics": valid,
         # Among a handful of users with something to find there may be none of the tail.
-        "tail_metrics": test.mean(stratum="tail-users") if test.has_users("tail-users") else {},
+        "tail_metrics": test.mean(stratum="tail-users")
+        if test.has_users("tail-users")
+        else {},
         "seconds": meter.seconds,
         "peak_memory_mb": meter.peak_memory_mb,
         "device": str(device or "cpu"),
@@ -151,7 +159,10 @@ class BaselineCheck:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values, as `RunRecord.extra["baselines"]` holds them."""
         each = {
-            baseline.model: {**asdict(baseline), "comparison": baseline.comparison.to_dict()}
+            baseline.model: {
+                **asdict(baseline),
+                "comparison": baseline.comparison.to_dict(),
+            }
             for baseline in self.baselines
         }
         return {"models": each, "verdict": self.verdict(), "left_out": self.left_out}
@@ -170,7 +181,9 @@ def against_baselines(
     a baseline is not compared with itself.
     """
     if METRIC not in outcome.names:
-        raise ConfigError(f"baselines are compared by {METRIC}: evaluate with at=(1, 5, 10)")
+        raise ConfigError(
+            f"baselines are compared by {METRIC}: evaluate with at=(1, 5, 10)"
+        )
     own = fitted.name if fitted is not None else "the model"
     reporter = make_progress(progress)
     rows, left_out = [], ""
@@ -179,7 +192,10 @@ def against_baselines(
         if model.name == "ease" and split.n_items > MAX_EASE_ITEMS:
             left_out = f"EASE is left out: {split.n_items:,} items are more than {MAX_EASE_ITEMS:,}"
             continue
-        if fitted is not None and (fitted.name, fitted.asked) == (model.name, model.asked):
+        if fitted is not None and (fitted.name, fitted.asked) == (
+            model.name,
+            model.asked,
+        ):
             continue
         name = type(model).__name__
         reporter.start(f"baseline {name}")
@@ -198,7 +214,9 @@ def against_baselines(
 def _train_once(*of: Any, checkpoint: Path, **how: Any) -> Recommender:
     """`train`; a run that the folder holds finished, by its checkpoint, is not trained again."""
     if (checkpoint.parent / "record.json").is_file():
-        with contextlib.suppress(ConfigError, DataError):  # the checkpoint is of another run
+        with contextlib.suppress(
+            ConfigError, DataError
+        ):  # the checkpoint is of another run
             return models.train(*of, checkpoint=checkpoint, **{**how, "resume": True})
     return models.train(*of, checkpoint=checkpoint, **how)
 
@@ -266,7 +284,9 @@ def train_to_folder(
     return FittedRun(deployed, record, table), check
 
 
-def hits_in_words(own: float, others: Mapping[str, float], n: int = 10, of: str = "") -> str:
+def hits_in_words(
+    own: float, others: Mapping[str, float], n: int = 10, of: str = ""
+) -> str:
     """HR@n in words: "Of 100 users 69 find something ...; with the bestsellers 53."."""
     count = "ten" if n == 10 else str(n)
     more = "".join(f"; with {name} {100 * value:.0f}" for name, value in others.items())
@@ -279,12 +299,18 @@ def hits_in_words(own: float, others: Mapping[str, float], n: int = 10, of: str 
 def hits_html(hits: Mapping[str, float]) -> str:
     """HR@10 by model as bars."""
     caption = "Of 100 users, those who find something they chose later among ten"
-    return page.bars_html({name: 100 * value for name, value in hits.items()}, caption, of_100=True)
+    return page.bars_html(
+        {name: 100 * value for name, value in hits.items()}, caption, of_100=True
+    )
 
 
 def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, Any]]:
     """The metric of all users, of warm ones, of the least active quarter, and of cold ones."""
-    strata = [name for name in ("warm-users", "tail-users", "cold-users") if table.has_users(name)]
+    strata = [
+        name
+        for name in ("warm-users", "tail-users", "cold-users")
+        if table.has_users(name)
+    ]
     return [
         {
             "users of the test part": name or "all",
@@ -302,21 +328,31 @@ def examples_html(model: Recommender, items: Any) -> str:
     users = np.argsort(lengths, kind="stable")[np.count_nonzero(lengths == 0) :]
     if not len(users):
         return ""
-    chosen = users[[len(users) // 4, len(users) // 2, 3 * len(users) // 4]].astype(np.int32)
+    chosen = users[[len(users) // 4, len(users) // 2, 3 * len(users) // 4]].astype(
+        np.int32
+    )
     titles = [str(key) for key in model.items.ids.to_pylist()]
     if items is not None:
         with contextlib.suppress(LeporidError):  # a table without titles
             titles = [info.title for info in titles_of(model.items, items)]
     about: dict[str, Any] = {
         "users": [model.users.external(int(user)) for user in chosen],
-        "histories": [[titles[item] for item in known.of(int(user))[-5:]] for user in chosen],
-        "lists": [[titles[i] for i in top if i >= 0] for top in model.top_k(chosen, 5).items],
+        "histories": [
+            [titles[item] for item in known.of(int(user))[-5:]] for user in chosen
+        ],
+        "lists": [
+            [titles[i] for i in top if i >= 0] for top in model.top_k(chosen, 5).items
+        ],
     }
     return page.fill_template("leporid", "figures.html", part="users", **about)
 
 
 def write_train_report(
-    folder: Path, fitted: Recommender, deployed: Recommender, record: RunRecord, table: MetricTable
+    folder: Path,
+    fitted: Recommender,
+    deployed: Recommender,
+    record: RunRecord,
+    table: MetricTable,
 ) -> None:
     """Write `report.html` of a run: its test beside the baselines, its training, its settings."""
     check: Mapping[str, Any] = record.extra.get("baselines", {"models": {}})
@@ -325,25 +361,46 @@ def write_train_report(
     hits = {name: metrics["HR@10"] for name, metrics in tested.items()}
     popular = {"the bestsellers": hits["TopPop"]} if "TopPop" in hits else {}
     said = [hits_in_words(hits[record.model], popular)]
-    said += [f"On test {check['verdict']}.", check["left_out"]] if check["models"] else []
+    said += (
+        [f"On test {check['verdict']}.", check["left_out"]] if check["models"] else []
+    )
     said.append(f"The folder holds the {fit_sentence(deployed)}.")
     shown = ("HR@10", "F1@10", "NDCG@10")
-    rows = [{"model": name, **{key: of[key] for key in shown}} for name, of in tested.items()]
+    rows = [
+        {"model": name, **{key: of[key] for key in shown}}
+        for name, of in tested.items()
+    ]
     curves = {"metric": f"Validation {record.config.get('metric')}", "loss": "Loss"}
     charts = ""
     for key, name in curves.items():
         history = fitted.history.rows if hasattr(fitted, "history") else []
-        points = [(row["step"], row[key]) for row in history if row.get(key) is not None]
-        charts += page.chart_html([page.Series(name, points, 1)], "optimiser steps", name)
-    settings = [{"setting": key, "value": str(value)} for key, value in record.config.items()]
+        points = [
+            (row["step"], row[key]) for row in history if row.get(key) is not None
+        ]
+        charts += page.chart_html(
+            [page.Series(name, points, 1)], "optimiser steps", name
+        )
+    settings = [
+        {"setting": key, "value": str(value)} for key, value in record.config.items()
+    ]
     folder_name = html.escape(shlex.quote(str(folder)))
     sections = [
         ("On test", hits_html(hits)),
-        ("", page.rows_html(rows, f"{len(table):,} users; baselines have their default settings")),
-        ("Groups of users", page.rows_html(groups_of_users(table, "NDCG@10"), "NDCG@10 on test")),
+        (
+            "",
+            page.rows_html(
+                rows, f"{len(table):,} users; baselines have their default settings"
+            ),
+        ),
+        (
+            "Groups of users",
+            page.rows_html(groups_of_users(table, "NDCG@10"), "NDCG@10 on test"),
+        ),
         ("Training", charts and f"<div class='charts'>{charts}</div>"),
         ("Look at it", f"<pre>leporid serve {folder_name} --items ITEMS.csv</pre>"),
         ("Settings", page.folded_html(settings, f"{record.model}, seed {record.seed}")),
     ]
     title = f"leporid train: {record.model} on {record.dataset}"
-    page.write_report(folder / "report.html", title, sections, "\n".join(filter(None, said)))
+    page.write_report(
+        folder / "report.html", title, sections, "\n".join(filter(None, said))
+    )

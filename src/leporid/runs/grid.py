@@ -66,7 +66,9 @@ class Cell(_Question):
     def request(self) -> dict[str, Any]:
         """What was asked for. What the data is called belongs to it, not where it lies."""
         left_out = {"source", *(["min_rating"] if self.min_rating is None else [])}
-        return {key: value for key, value in self.to_dict().items() if key not in left_out}
+        return {
+            key: value for key, value in self.to_dict().items() if key not in left_out
+        }
 
     @property
     def spec_hash(self) -> str:
@@ -80,23 +82,35 @@ class Cell(_Question):
     @property
     def label(self) -> str:
         """For output: 'dlr2 / leporid / seed 1'."""
-        parts = [self.model, self.init or "-", f"seed {self.seed}", self.recipe, self.variant]
+        parts = [
+            self.model,
+            self.init or "-",
+            f"seed {self.seed}",
+            self.recipe,
+            self.variant,
+        ]
         return " / ".join(part for part in parts if part)
 
 
 @lru_cache(maxsize=2)
-def load_split(source: str, core: int, protocol: str, min_rating: float | None = None) -> Split:
+def load_split(
+    source: str, core: int, protocol: str, min_rating: float | None = None
+) -> Split:
     """The split of a data set under a protocol; the last two are kept in memory."""
     data = load(source, min_rating=min_rating, progress=False)
     return split_by(data.core(core) if core > 1 else data, protocol)
 
 
-def run_cell(cell: Cell, *, device: str = "auto", progress: Progress = None) -> FittedRun:
+def run_cell(
+    cell: Cell, *, device: str = "auto", progress: Progress = None
+) -> FittedRun:
     """Fit and test one cell. Selection uses validation only; test is read once."""
     split = load_split(cell.source, cell.core, cell.protocol, cell.min_rating)
     reporter = make_progress(progress)
     settings, recipe, cls = dict(cell.settings), cell.recipe, models.get(cell.model)
-    if cls.takes_initial_vectors and "metric" not in cls.recipe_settings(recipe, split.train):
+    if cls.takes_initial_vectors and "metric" not in cls.recipe_settings(
+        recipe, split.train
+    ):
         settings = {"metric": cell.metric, **settings}
     extra: dict[str, Any] = {"cell": cell.request}
     with Meter() as meter:
@@ -110,7 +124,11 @@ def run_cell(cell: Cell, *, device: str = "auto", progress: Progress = None) -> 
         vectors = embeddings.initial_embeddings(cell.init, split.train, **how)
         if cell.trials:
             fixed = {**cls.recipe_settings(recipe, split.train), **settings}
-            asked: dict[str, Any] = {"seed": cell.seed, "init": vectors, "device": device}
+            asked: dict[str, Any] = {
+                "seed": cell.seed,
+                "init": vectors,
+                "device": device,
+            }
             metric = fixed.pop("metric", cell.metric)
             best = tune(cls, split, cell.trials, metric, recipe=None, **asked, **fixed)
             settings, recipe = best.best_config, None
@@ -172,7 +190,9 @@ class ExperimentSpec(_Question):
             if name not in known:
                 raise UnknownNameError(kind, name, known)
         if not self.models and not self.variants:
-            raise ConfigError(f"experiment {self.name!r} has neither models nor variants")
+            raise ConfigError(
+                f"experiment {self.name!r} has neither models nor variants"
+            )
         if not self.seeds:
             raise ConfigError(f"experiment {self.name!r} has no seeds")
 
@@ -184,7 +204,12 @@ class ExperimentSpec(_Question):
             inits = self.inits_of.get(model, self.inits) if takes else [None]
             plain += [Variant(name="", model=model, init=init) for init in inits]
         variants = [Variant.from_dict(values) for values in self.variants]
-        runs = ((seed, run) for group in (plain, variants) for seed in self.seeds for run in group)
+        runs = (
+            (seed, run)
+            for group in (plain, variants)
+            for seed in self.seeds
+            for run in group
+        )
         return [self._cell(run, seed) for seed, run in runs]
 
     def _cell(self, run: Variant, seed: int) -> Cell:
@@ -204,7 +229,9 @@ class ExperimentSpec(_Question):
         )
 
 
-def read_experiment(path: str | Path, data: str | Path | None = None) -> list[ExperimentSpec]:
+def read_experiment(
+    path: str | Path, data: str | Path | None = None
+) -> list[ExperimentSpec]:
     """The grids of a TOML file: one, or one for each of its `[[logs]]`.
 
     A log has its own `dataset` and what else differs; where its `source` is a relative path it
@@ -215,7 +242,9 @@ def read_experiment(path: str | Path, data: str | Path | None = None) -> list[Ex
     specs = [ExperimentSpec.from_dict({**values, **log}) for log in logs]
     if data is None:
         return specs
-    return [s.replace(source=str(Path(data) / s.source)) if s.source else s for s in specs]
+    return [
+        s.replace(source=str(Path(data) / s.source)) if s.source else s for s in specs
+    ]
 
 
 def run_grid(
@@ -245,16 +274,25 @@ def run_grid(
                 continue
             try:
                 _, record, table = run_cell(cell, device=device, progress=progress)
-            except (LeporidError, RuntimeError, ValueError, ArithmeticError, MemoryError) as error:
+            except (
+                LeporidError,
+                RuntimeError,
+                ValueError,
+                ArithmeticError,
+                MemoryError,
+            ) as error:
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{Path(last.filename).name}:{last.lineno}"
                 about = {"error": f"{type(error).__name__}: {error}", "where": where}
-                write_json(failed, {"cell": cell.request, "versions": versions(), **about})
+                write_json(
+                    failed, {"cell": cell.request, "versions": versions(), **about}
+                )
             else:
                 failed.unlink(missing_ok=True)
                 results.add(record, table)
     broken = {c.key for c in cells if results.path(c.key, ".error.json").is_file()}
     return {
-        cell.spec_hash: results.get(cell.key) or ("failed" if cell.key in broken else "waiting")
+        cell.spec_hash: results.get(cell.key)
+        or ("failed" if cell.key in broken else "waiting")
         for cell in cells
     }

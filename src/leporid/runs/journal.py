@@ -82,7 +82,11 @@ class Journal:
 
     def append(self, event: str, **fields: Any) -> Event:
         """Write an event; it is on disk when this returns."""
-        row = {"event": event, **({"study": self._study} if self._study else {}), **fields}
+        row = {
+            "event": event,
+            **({"study": self._study} if self._study else {}),
+            **fields,
+        }
         if self.path is not None:
             try:
                 self._write(self.path, json.dumps(row, ensure_ascii=False))
@@ -139,7 +143,9 @@ def _fault(value: Any, form: Form, name: str = "it") -> str:
                 return fault
         return ""
     if isinstance(form, list) and isinstance(value, list):
-        return next(filter(None, (_fault(each, form[0], "an entry") for each in value)), "")
+        return next(
+            filter(None, (_fault(each, form[0], "an entry") for each in value)), ""
+        )
     if form is float and isinstance(value, int | float) and not isinstance(value, bool):
         return "" if math.isfinite(value) else f"{name} is {value!r}"
     kind = type(form) if isinstance(form, dict | list) else form

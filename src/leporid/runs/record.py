@@ -41,7 +41,12 @@ from leporid.machine import versions
 from leporid.models import Recommender
 
 _RECORD, _USERS = "record.json", ".users.parquet"
-_PARTS = ("record.users.parquet", "history.csv", f"model/{MANIFEST}", f"validated/{MANIFEST}")
+_PARTS = (
+    "record.users.parquet",
+    "history.csv",
+    f"model/{MANIFEST}",
+    f"validated/{MANIFEST}",
+)
 """What belongs to a record; a model's own manifest stands for its files."""
 _SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 
@@ -91,7 +96,9 @@ class RunRecord(Config):
         """A record whose `versions` and `spec_hash` are computed unless they are passed."""
         fields.setdefault("versions", versions())
         if "spec_hash" not in fields:
-            fields["spec_hash"] = canonical_hash({key: fields.get(key) for key in _SPEC}, 12)
+            fields["spec_hash"] = canonical_hash(
+                {key: fields.get(key) for key in _SPEC}, 12
+            )
         return cls.from_dict(fields)
 
     def validate(self) -> None:
@@ -200,7 +207,9 @@ def write_run(
     """Write the folder, in one step: model, record and all that belongs to them."""
     folder, history = Path(folder), getattr(model, "history", None)
     # Of an earlier run: a model without history, or one that is not the final model's any more.
-    with atomic_folder(folder, without=("validated", "history.csv", "report.html")) as fresh:
+    with atomic_folder(
+        folder, without=("validated", "history.csv", "report.html")
+    ) as fresh:
         model.save(fresh / "model")
         if history is not None:
             history.to_csv(fresh / "history.csv")
@@ -247,7 +256,9 @@ def write_final(
     facts = {"interactions": len(final.known), "seconds": seconds}
     if final.fitting.best_step:
         facts["steps"] = final.fitting.best_step
-    return write_record(folder, record, {"validated": validated, "model": final}, final=facts)
+    return write_record(
+        folder, record, {"validated": validated, "model": final}, final=facts
+    )
 
 
 def read_run(path: str | Path) -> Run:

@@ -12,7 +12,15 @@ from typing import Any
 from leporid import embeddings
 from leporid.arguments import checks_arguments, described
 from leporid.artifacts import check_output_file
-from leporid.config import Choice, Float, Int, SearchSpace, active, canonical_hash, check_space
+from leporid.config import (
+    Choice,
+    Float,
+    Int,
+    SearchSpace,
+    active,
+    canonical_hash,
+    check_space,
+)
 from leporid.data import Part, Split, expect, inner_validation_split
 from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
@@ -24,8 +32,17 @@ from leporid.runs.journal import Event, Journal
 
 _STARTUP_TRIALS = 8
 """Trials drawn at random before the sampler (TPE) models the metric."""
-_TRIAL = {"number": int, "params": dict, "settings": dict, "value": float, "seconds": float}
-_FORMS = {"trial": _TRIAL, "failed trial": {"number": int, "params": dict, "error": str}}
+_TRIAL = {
+    "number": int,
+    "params": dict,
+    "settings": dict,
+    "value": float,
+    "seconds": float,
+}
+_FORMS = {
+    "trial": _TRIAL,
+    "failed trial": {"number": int, "params": dict, "error": str},
+}
 
 
 @dataclass(frozen=True)
@@ -84,7 +101,9 @@ def tune(
     split = split.including_seen(include_seen)
     part: Part = "test" if inner_validation else "valid"
     split = inner_validation_split(split) if inner_validation else split
-    check_space(space or cls.search_space, {f.name for f in fields(cls.config_class)}, cls.name)
+    check_space(
+        space or cls.search_space, {f.name for f in fields(cls.config_class)}, cls.name
+    )
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
     defaults = cls.config_class.from_dict(fixed).to_dict()
@@ -100,25 +119,37 @@ def tune(
     name = f"{cls.name}-{canonical_hash(question)}"
     optuna = import_extra("optuna", "tuning", "tune")
     journal = Journal(_journal_file(storage), question, study=name, forms=_FORMS)
-    vectors = cache(lambda dim: initial_embeddings(init, split.train, dim=dim, seed=seed))
+    vectors = cache(
+        lambda dim: initial_embeddings(init, split.train, dim=dim, seed=seed)
+    )
 
     def run_trial(number: int, finished: Sequence[Event]) -> None:
         begun = time.monotonic()
         chosen, params = _ask(optuna, searched, defaults, seed, finished, number)
         about = {"number": number, "params": params, "settings": {**defaults, **chosen}}
         try:
-            about["settings"] = complete = cls.config_class.from_dict({**fixed, **chosen}).to_dict()
+            about["settings"] = complete = cls.config_class.from_dict(
+                {**fixed, **chosen}
+            ).to_dict()
             own = vectors(complete["dim"]) if cls.takes_initial_vectors else None
-            how: dict[str, Any] = {"seed": seed, "device": device or "auto", "progress": False}
+            how: dict[str, Any] = {
+                "seed": seed,
+                "device": device or "auto",
+                "progress": False,
+            }
             fitted = train(cls, split, own, recipe=None, **how, **fixed | chosen)
-            value = evaluate(fitted, split, at=(parse_metric(metric)[1],), part=part).mean()[metric]
+            value = evaluate(
+                fitted, split, at=(parse_metric(metric)[1],), part=part
+            ).mean()[metric]
             if not math.isfinite(value):
                 raise DataError(f"{metric} of {cls.name} is not finite on validation")
         except LeporidError as error:
             # Settings that cannot be fitted are an outcome of the search, not its end.
             journal.append("failed trial", **about, error=str(error))
         else:
-            journal.append("trial", **about, value=value, seconds=time.monotonic() - begun)
+            journal.append(
+                "trial", **about, value=value, seconds=time.monotonic() - begun
+            )
 
     budget = trials if searched else 1
     reporter = make_progress(progress)
@@ -148,7 +179,9 @@ def _check_search(
 ) -> None:
     """Refuse a search space that is none, and names that neither `tune` nor the model has."""
     if init not in (None, "none") and not cls.takes_initial_vectors:
-        raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+        raise ConfigError(
+            f"{cls.name} has no embedding tables to fill: leave `init` out"
+        )
     if init is not None and not isinstance(init, str | InitialEmbeddings):
         raise ConfigError(
             f"init must be the name of an initialiser, InitialEmbeddings or None, not "
@@ -158,7 +191,9 @@ def _check_search(
         embeddings.get(init)
     if space is not None:
         if not isinstance(space, Mapping):
-            raise ConfigError(f"space must be a dictionary of ranges, not {described(space)}")
+            raise ConfigError(
+                f"space must be a dictionary of ranges, not {described(space)}"
+            )
         for name, dimension in space.items():
             if not isinstance(dimension, Choice | Int | Float):
                 raise ConfigError(
@@ -174,7 +209,9 @@ def _check_search(
 def _check(metric: str, split: Split) -> None:
     expect(split, Split, "tune(model, split)")
     if parse_metric(metric)[0] in ("Popularity", "Gini"):
-        raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
+        raise ConfigError(
+            f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10"
+        )
     if len(split.valid.goals) == 0:
         raise DataError("the validation part of the split is empty: nothing to tune on")
 
@@ -206,7 +243,10 @@ def _best(finished: Sequence[Event]) -> Event | None:
 
 
 def _work(
-    journal: Journal, name: str, budget: int, run_trial: Callable[[int, Sequence[Event]], None]
+    journal: Journal,
+    name: str,
+    budget: int,
+    run_trial: Callable[[int, Sequence[Event]], None],
 ) -> bool:
     """Run the first trial that no other process runs; False where none is left."""
     journal.reload()
@@ -241,13 +281,19 @@ def _ask(
         if isinstance(dim, Choice):
             space_of[name] = kinds.CategoricalDistribution(range(len(dim.options)))
         else:
-            kind = kinds.IntDistribution if isinstance(dim, Int) else kinds.FloatDistribution
+            kind = (
+                kinds.IntDistribution
+                if isinstance(dim, Int)
+                else kinds.FloatDistribution
+            )
             space_of[name] = kind(dim.low, dim.high, log=dim.log)
     sampler = optuna.samplers.TPESampler(
         n_startup_trials=_STARTUP_TRIALS, seed=seed * 100_003 + number
     )
     before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # its messages give way to our bar
+    optuna.logging.set_verbosity(
+        optuna.logging.WARNING
+    )  # its messages give way to our bar
     study = optuna.create_study(direction="maximize", sampler=sampler)
     optuna.logging.set_verbosity(before)
     for trial in finished:
@@ -262,10 +308,17 @@ def _ask(
             )
         )
     if number == 0:
-        inside = {n: d for n, d in space.items() if defaults[n] in d and active(d, defaults)}
-        position = {n: d.options.index for n, d in inside.items() if isinstance(d, Choice)}
+        inside = {
+            n: d for n, d in space.items() if defaults[n] in d and active(d, defaults)
+        }
+        position = {
+            n: d.options.index for n, d in inside.items() if isinstance(d, Choice)
+        }
         study.enqueue_trial(
-            {n: position[n](defaults[n]) if n in position else defaults[n] for n in inside}
+            {
+                n: position[n](defaults[n]) if n in position else defaults[n]
+                for n in inside
+            }
         )
     chosen: dict[str, Any] = {}
     # A condition may be about a setting that is not searched.
@@ -275,7 +328,9 @@ def _ask(
         if not active(dim, {**given, **chosen}):
             continue
         if isinstance(dim, Choice):
-            chosen[name] = dim.options[trial.suggest_categorical(name, range(len(dim.options)))]
+            chosen[name] = dim.options[
+                trial.suggest_categorical(name, range(len(dim.options)))
+            ]
         else:
             suggest = trial.suggest_int if isinstance(dim, Int) else trial.suggest_float
             chosen[name] = suggest(name, dim.low, dim.high, log=dim.log)

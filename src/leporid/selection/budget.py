@@ -24,7 +24,9 @@ def parse_duration(text: str | float) -> float:
             str(text).lower(),
         )
         if not found or not any(found.groups()):
-            raise ConfigError(f"a budget is a time such as 90s, 10m or 1h30m, not {text!r}")
+            raise ConfigError(
+                f"a budget is a time such as 90s, 10m or 1h30m, not {text!r}"
+            )
         parts = zip(found.groups(), (3600.0, 60.0, 1.0), strict=True)
         seconds = sum(float(number) * unit for number, unit in parts if number)
     if not 0 < seconds < float("inf"):
@@ -38,14 +40,19 @@ def format_duration(seconds: float) -> str:
         return f"{round(seconds, 1):g}s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return "".join(f"{n}{u}" for n, u in ((hours, "h"), (minutes, "m"), (rest, "s")) if n)
+    return "".join(
+        f"{n}{u}" for n, u in ((hours, "h"), (minutes, "m"), (rest, "s")) if n
+    )
 
 
 class Timer:
     """Seconds of a budget; those that earlier sessions spent count too."""
 
     def __init__(
-        self, budget: float, spent: float = 0.0, clock: Callable[[], float] = time.monotonic
+        self,
+        budget: float,
+        spent: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.budget, self.clock = budget, clock
         self._begin = clock() - spent

@@ -46,17 +46,25 @@ class Problem:
         validation = replace(split, valid=nothing, test=split.valid)
         both = (inner_validation_split(split), validation)
         inner = (replace(part, test=part.targets("test")) for part in both)
-        used = next((part for part in inner if len(part.train) and len(part.test)), None)
+        used = next(
+            (part for part in inner if len(part.train) and len(part.test)), None
+        )
         if used is None:
             return cls(split, split, metric, **how)
-        users = np.random.default_rng(how.get("seed", 0)).permutation(np.unique(used.test.user))
+        users = np.random.default_rng(how.get("seed", 0)).permutation(
+            np.unique(used.test.user)
+        )
         some = used.test.select(np.isin(used.test.user, users[:MAX_EVALUATED_USERS]))
         return cls(split, replace(used, test=some), metric, **how)
 
     @property
     def baselines(self) -> tuple[str, ...]:
         """Models that are tried first, and always tested with their defaults."""
-        return ("toppop", "itemknn", *(("frequency",) if self.split.include_seen else ()))
+        return (
+            "toppop",
+            "itemknn",
+            *(("frequency",) if self.split.include_seen else ()),
+        )
 
     @property
     def inits(self) -> tuple[str, ...]:
@@ -68,7 +76,9 @@ class Problem:
         recipe = NETWORK_RECIPE if NETWORK_RECIPE in cls.recipes else None
         settings = cls.recipe_settings(recipe, train)
         if len(train) < SMALL_LOG_INTERACTIONS:
-            settings["steps"] = min(settings.get("steps", SMALL_LOG_MAX_STEPS), SMALL_LOG_MAX_STEPS)
+            settings["steps"] = min(
+                settings.get("steps", SMALL_LOG_MAX_STEPS), SMALL_LOG_MAX_STEPS
+            )
         return {**settings, "metric": self.metric, "eval_users": users}
 
     @property
@@ -84,12 +94,17 @@ class Problem:
     @cached_property
     def statistics(self) -> dict[str, Any]:
         """Interactions per user, density, whether users have an order in time."""
-        return {**statistics(self.split.train_valid), "include_seen": self.split.include_seen}
+        return {
+            **statistics(self.split.train_valid),
+            "include_seen": self.split.include_seen,
+        }
 
     @cached_property
     def users_to_test(self) -> float:
         """Users of the test part for each one that candidates are evaluated on."""
-        test, inner = (len(np.unique(part.test.user)) for part in (self.split, self.inner))
+        test, inner = (
+            len(np.unique(part.test.user)) for part in (self.split, self.inner)
+        )
         return test / max(inner, 1)
 
 
@@ -118,7 +133,9 @@ class Candidate(Config):
         hidden = {"steps", "eval_every", "eval_users", "metric", "item_table"}
         recipes = [cls.recipes.get(NETWORK_RECIPE, {}), *cls.general_by_kind.values()]
         known = recipes if self.init else []
-        features = ["with features"] if self.init and "item_table" in self.settings else []
+        features = (
+            ["with features"] if self.init and "item_table" in self.settings else []
+        )
         settings = (
             f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
             for key, value in self.settings.items()
@@ -140,33 +157,52 @@ def with_validation(split: Split) -> Split:
 
 
 def classical_candidates(
-    about: Mapping[str, Any], only: Sequence[str] | None = None, items: str | None = None
+    about: Mapping[str, Any],
+    only: Sequence[str] | None = None,
+    items: str | None = None,
 ) -> list[Candidate]:
     """All classical models (or only some) with their defaults: the baselines, then by the prior.
 
     With an item table ItemKNN also has neighbours by content, half of the weight and all of it.
     """
-    expected = {**expected_shares(about), "toppop": 2.0, "frequency": 1.6, "itemknn": 1.5}
-    names = [n for n in models.available() if n not in NETWORKS and (only is None or n in only)]
+    expected = {
+        **expected_shares(about),
+        "toppop": 2.0,
+        "frequency": 1.6,
+        "itemknn": 1.5,
+    }
+    names = [
+        n
+        for n in models.available()
+        if n not in NETWORKS and (only is None or n in only)
+    ]
     if not about.get("include_seen") and only is None:
         names.remove("frequency")  # it would be TopPop
     classes = {name: models.get(name) for name in names}
-    alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
+    alone = [
+        n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)
+    ]
     ranked = sorted(alone, key=lambda name: -expected.get(name, 0.0))
     found = [Candidate(model=name) for name in ranked]
     if items is not None and "itemknn" in ranked:
         place = ranked.index("itemknn") + 1
         shares = ({"item_table": items, "content": share} for share in (0.5, 1.0))
-        found[place:place] = [Candidate(model="itemknn", settings=own) for own in shares]
+        found[place:place] = [
+            Candidate(model="itemknn", settings=own) for own in shares
+        ]
     return found
 
 
-def neural_models(about: Mapping[str, Any], only: Sequence[str] | None = None) -> list[str]:
+def neural_models(
+    about: Mapping[str, Any], only: Sequence[str] | None = None
+) -> list[str]:
     """The networks, by the prior; none where torch is not installed.
 
     Of those that are close to the best the first of `NETWORKS` comes first: it learns fastest.
     """
-    expected = {n: share for n, share in expected_shares(about).items() if n in NETWORKS}
+    expected = {
+        n: share for n, share in expected_shares(about).items() if n in NETWORKS
+    }
     best = max(expected.values(), default=0.0)
     names = [name for name in NETWORKS if name in expected]
     names.sort(key=lambda name: int((best - expected[name]) / EQUAL_IF_EXPECTED_WITHIN))
@@ -178,7 +214,9 @@ def neural_models(about: Mapping[str, Any], only: Sequence[str] | None = None) -
         return []
 
 
-def variant(model: str, base: Mapping[str, Any], place: int, seed: int) -> dict[str, Any]:
+def variant(
+    model: str, base: Mapping[str, Any], place: int, seed: int
+) -> dict[str, Any]:
     """Settings near `base`, or far from them: the `place`-th of a fixed sequence per model."""
     cls = models.get(model)
     rng = np.random.default_rng([seed, place, zlib.crc32(model.encode())])

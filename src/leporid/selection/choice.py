@@ -11,14 +11,24 @@ from typing import Any
 from leporid.arguments import checks_arguments
 from leporid.artifacts import check_manifest, check_output_folder, read_object
 from leporid.data import PROTOCOLS, Interactions, ItemTable, Split, load, split_by
-from leporid.errors import ConfigError, DataError, TrainingInterruptedError, UnknownNameError
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    TrainingInterruptedError,
+    UnknownNameError,
+)
 from leporid.evaluation import parse_metric
 from leporid.machine import check_device
 from leporid.models import Recommender, available, find_model
 from leporid.selection.budget import Timer, format_duration, parse_duration
 from leporid.selection.candidates import Problem
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.events import last_decision, open_journal, progress_lines, seconds_spent
+from leporid.selection.events import (
+    last_decision,
+    open_journal,
+    progress_lines,
+    seconds_spent,
+)
 from leporid.selection.finalise import Session, finalise
 from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
@@ -164,9 +174,13 @@ def choose(
         kept = folder / "search"
         journal, standing = open_journal(kept, question), read_answer(folder)
         if standing is not None and standing.budget >= seconds:
-            return _kept(standing, folder, f"the answer for {format_duration(standing.budget)}")
+            return _kept(
+                standing, folder, f"the answer for {format_duration(standing.budget)}"
+            )
         if not stack.enter_context(journal.claim("search")):
-            raise DataError(f"another process is searching in {folder}: wait for its end")
+            raise DataError(
+                f"another process is searching in {folder}: wait for its end"
+            )
         journal.reload()  # it may have ended since
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
         tell = progress_lines(progress, timer, metric)
@@ -208,7 +222,9 @@ def _finalised(session: Session, standing: Answer | None) -> Choice:
 def _kept(standing: Answer, folder: Path, why: str) -> Choice:
     """The answer that the folder holds, unchanged."""
     note = f"nothing was written: {folder} keeps {standing.parts['details']['winner']}, {why}"
-    return Choice(Recommender.load(standing.model), folder=folder, note=note, **standing.parts)
+    return Choice(
+        Recommender.load(standing.model), folder=folder, note=note, **standing.parts
+    )
 
 
 def _check_split(split: Split) -> None:
@@ -222,13 +238,17 @@ def _check_split(split: Split) -> None:
 def _check(metric: str, models: Sequence[str] | None) -> None:
     """Refuse wrong arguments before any data is read."""
     if models is not None and not len(models):
-        raise ConfigError("models must name at least one model, or be None for all of them")
+        raise ConfigError(
+            "models must name at least one model, or be None for all of them"
+        )
     for name in models or ():
         if name not in available():
             raise UnknownNameError("model", name, available())
     family, _ = parse_metric(metric)
     if family in ("Popularity", "Gini", "Coverage"):
-        raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
+        raise ConfigError(
+            f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10"
+        )
 
 
 def read_answer(folder: Path) -> Answer | None:
@@ -247,8 +267,12 @@ def read_answer(folder: Path) -> Answer | None:
     kept = read_object(path)
     try:
         parts = {name: kept[name] for name in PARTS}
-        parts["details"] = kept["details"] | {name: kept[name] for name in FIRST_DETAILS}
-        if not all(isinstance(row[kept["metric"]], int | float) for row in kept["table"]):
+        parts["details"] = kept["details"] | {
+            name: kept[name] for name in FIRST_DETAILS
+        }
+        if not all(
+            isinstance(row[kept["metric"]], int | float) for row in kept["table"]
+        ):
             raise TypeError("a row of its table has no value")
         value = None if kept["value"] is None else float(kept["value"])
         return Answer(model, parts, str(kept["key"]), value, float(kept["budget"]))

@@ -39,7 +39,9 @@ class TrialEvaluator:
     timer: Timer
     folder: Path
     estimates: RuntimeEstimates = field(init=False)
-    _embeddings: dict[tuple[str, int], InitialEmbeddings | None] = field(default_factory=dict)
+    _embeddings: dict[tuple[str, int], InitialEmbeddings | None] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         self.estimates = RuntimeEstimates(self.problem, self.timer)
@@ -54,7 +56,9 @@ class TrialEvaluator:
             if candidate.is_network:
                 model, steps = self.train(candidate, guard)
                 facts = {"steps": steps, "best_step": model.fitting.best_step}
-                guard = Guard(self.timer, math.inf)  # what was learnt in time is evaluated
+                guard = Guard(
+                    self.timer, math.inf
+                )  # what was learnt in time is evaluated
             else:
                 model = models.get(candidate.model)(**candidate.settings)
                 model.fit(self.problem.inner, seed=self.problem.seed, progress=guard)
@@ -62,13 +66,17 @@ class TrialEvaluator:
             guard.advance(0)
             # The quickest of five requests for one user; the first compiles what ranking needs.
             user, clock = np.zeros(1, np.int32), self.timer.clock
-            requests = timeit.repeat(lambda: model.top_k(user, 10), timer=clock, number=1)
+            requests = timeit.repeat(
+                lambda: model.top_k(user, 10), timer=clock, number=1
+            )
             facts["ms"] = 1000 * min(requests)
             begun = self.timer.clock()
             arrays = self._rank(model, guard)
         facts["ranking_seconds"] = self.timer.clock() - begun
         facts["bytes"] = model.nbytes
-        write_arrays(self._file(candidate), arrays, {k: str(v) for k, v in facts.items()})
+        write_arrays(
+            self._file(candidate), arrays, {k: str(v) for k, v in facts.items()}
+        )
         return self.recall(candidate)
 
     def run_in_subprocess(
@@ -78,20 +86,28 @@ class TrialEvaluator:
         left = max(until - self.timer.elapsed, 0.0)
         if left < (needed := self.estimates.process_seconds):
             both = f"{format_duration(needed)}, and {format_duration(left)} were left"
-            raise OutOfTimeError(f"there is no time to begin a process: that takes about {both}")
+            raise OutOfTimeError(
+                f"there is no time to begin a process: that takes about {both}"
+            )
         folder = self.folder / "split"
         if not is_split(folder):
             self.problem.split.save(folder)
         modules = [models.get(model).__module__]
-        run_in_subprocess(task, left, modules, self.timer.clock, split=str(folder), **job)
+        run_in_subprocess(
+            task, left, modules, self.timer.clock, split=str(folder), **job
+        )
 
     def _evaluate_in_subprocess(self, candidate: Candidate, until: float) -> Result:
         begun = self.timer.clock()
         job = {"candidate": candidate.to_dict(), "folder": str(self.folder)}
-        job["about"] = {name: getattr(self.problem, name) for name in ("metric", "seed", "device")}
+        job["about"] = {
+            name: getattr(self.problem, name) for name in ("metric", "seed", "device")
+        }
         self.run_in_subprocess(evaluate_to_file, until, candidate.model, **job)
         result = self.recall(candidate)
-        self.estimates.process_seconds = max(self.timer.clock() - begun - result.seconds, 0.1)
+        self.estimates.process_seconds = max(
+            self.timer.clock() - begun - result.seconds, 0.1
+        )
         return result
 
     def recall(self, candidate: Candidate, at: float | None = None) -> Result:
@@ -117,21 +133,34 @@ class TrialEvaluator:
             return guard.is_over()
 
         how: dict[str, Any] = {"seed": self.problem.seed, "device": self.problem.device}
-        how |= {"init": self.embeddings(candidate, guard), "callbacks": [StopWhen(stop)]}
+        how |= {
+            "init": self.embeddings(candidate, guard),
+            "callbacks": [StopWhen(stop)],
+        }
         network.fit(self.problem.inner, checkpoint=folder, resume=True, **how)
         network.save(self.network(candidate))
         shutil.rmtree(folder, ignore_errors=True)
         return network, at[-1] or network.config.steps
 
-    def embeddings(self, candidate: Candidate, guard: Guard) -> InitialEmbeddings | None:
+    def embeddings(
+        self, candidate: Candidate, guard: Guard
+    ) -> InitialEmbeddings | None:
         """Initial embeddings, computed once for all networks."""
-        config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
+        config: Any = models.get(candidate.model).config_class.from_dict(
+            candidate.settings
+        )
         key = name, dim = str(candidate.init), int(config.dim)
         if key not in self._embeddings:
-            how: dict[str, Any] = {"dim": dim, "seed": self.problem.seed, "progress": guard}
+            how: dict[str, Any] = {
+                "dim": dim,
+                "seed": self.problem.seed,
+                "progress": guard,
+            }
             how |= {"items": self.problem.items} if name in CONTENT_INITS else {}
             with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-                self._embeddings[key] = initial_embeddings(name, self.problem.inner.train, **how)
+                self._embeddings[key] = initial_embeddings(
+                    name, self.problem.inner.train, **how
+                )
         return self._embeddings[key]
 
     def _rank(self, model: Recommender, guard: Guard) -> dict[str, NDArray[Any]]:
@@ -139,7 +168,9 @@ class TrialEvaluator:
         cutoff, metric = self.problem.cutoff, self.problem.metric
         families = sorted({n.partition("@")[0] for n in [metric, *ingredients(metric)]})
         cuts = tuple(sorted({cutoff, max(KEPT_LIST_LENGTH, cutoff)}))
-        table = evaluate(model, self.problem.inner, at=cuts, progress=guard, metrics=families)
+        table = evaluate(
+            model, self.problem.inner, at=cuts, progress=guard, metrics=families
+        )
         return {"columns": table.columns(metric), "lists": table.top}
 
     def _file(self, candidate: Candidate) -> Path:

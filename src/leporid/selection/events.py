@@ -20,7 +20,13 @@ _FORMS: dict[str, Any] = {
     "inits": {"at": float, "values": dict},
     "plan": {"at": float, "settings": dict, "speeds": dict},
     "round": {"at": float, "candidates": [_CANDIDATE]},
-    "decided": {"at": float, "budget": float, "left": float, "key": str, "interrupted": bool},
+    "decided": {
+        "at": float,
+        "budget": float,
+        "left": float,
+        "key": str,
+        "interrupted": bool,
+    },
     "chosen": {"at": float, "label": str, "budget": float},
 }
 
@@ -32,17 +38,25 @@ def open_journal(folder: Path, question: dict[str, Any]) -> Journal:
 
 def seconds_spent(journal: Journal) -> float:
     """Seconds of the search up to its last event of any session."""
-    events = [event for event in journal.events if event["event"] not in EVENTS_AFTER_THE_SEARCH]
+    events = [
+        event
+        for event in journal.events
+        if event["event"] not in EVENTS_AFTER_THE_SEARCH
+    ]
     return max((float(event.get("at", 0.0)) for event in events), default=0.0)
 
 
 def last_decision(journal: Journal) -> Event | None:
     """The decision of an earlier session, unless a trial was finished since."""
     last = [*journal.of("decided", "evaluated")][-1:]
-    return next((e for e in last if e["event"] == "decided" and not e["interrupted"]), None)
+    return next(
+        (e for e in last if e["event"] == "decided" and not e["interrupted"]), None
+    )
 
 
-def progress_lines(progress: bool | None, timer: Timer, metric: str) -> Callable[[Event], None]:
+def progress_lines(
+    progress: bool | None, timer: Timer, metric: str
+) -> Callable[[Event], None]:
     """What prints one line per trial and fit on stderr, if `progress` asks for it."""
 
     def tell(event: Event) -> None:

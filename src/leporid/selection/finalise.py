@@ -66,7 +66,9 @@ def finalise(
         until = max(timer.budget, timer.elapsed + MIN_FINAL_FIT_SHARE * timer.budget)
         try:
             with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-                done = _fit_and_test(session, final, Guard(timer, math.inf if is_last else until))
+                done = _fit_and_test(
+                    session, final, Guard(timer, math.inf if is_last else until)
+                )
         except (OutOfTimeError, MemoryError):
             session.notes.append(f"{final.label} could not be fitted in the time left")
         except Exception as error:  # the next candidate is used instead
@@ -88,7 +90,11 @@ def decide_in_time(session: Session) -> Decision | None:
         timer.keep(max(search.reserve(), before["left"] if before else 0.0))
     left, decision = timer.left, decide(search)
     if decision is not None and (before is None or before["key"] != decision.key):
-        about = {"budget": timer.budget, "left": left, "interrupted": session.is_interrupted}
+        about = {
+            "budget": timer.budget,
+            "left": left,
+            "interrupted": session.is_interrupted,
+        }
         search.note("decided", key=decision.key, **about)
     return decision
 
@@ -96,7 +102,9 @@ def decide_in_time(session: Session) -> Decision | None:
 def _finalists(session: Session, decision: Decision | None) -> Iterator[Decision]:
     """What is fitted first, and what instead of it; the most popular items at last."""
     search = session.search
-    ranked = [Decision.of(result) for result in sorted(search.results.values(), key=by_value)]
+    ranked = [
+        Decision.of(result) for result in sorted(search.results.values(), key=by_value)
+    ]
     if decision is not None:
         yield decision
     for other in ranked:
@@ -125,13 +133,21 @@ def _fit_and_test(
     with Meter() as meter:
         try:
             pairs = zip(final.members, fitted, strict=True)
-            model = _combined([fit_final(evaluator, *pair, guard) for pair in pairs], final)
+            model = _combined(
+                [fit_final(evaluator, *pair, guard) for pair in pairs], final
+            )
         except TrainingInterruptedError:
             raise
         except Exception as error:  # the validated model was tested: it is the answer
             late = isinstance(error, OutOfTimeError)
-            why = "there was no time for the final fit" if late else f"no final fit: {error}"
-            session.notes.append(f"{why}; the model in the folder is not fitted on the test part")
+            why = (
+                "there was no time for the final fit"
+                if late
+                else f"no final fit: {error}"
+            )
+            session.notes.append(
+                f"{why}; the model in the folder is not fitted on the test part"
+            )
     search.note("final fit", label=final.label, seconds=meter.seconds)
     about = {"notes": session.notes, "learning curve": learning_curve(search)}
     parts = summarise(search, final, tables, session.source, session.folder, about)
@@ -155,15 +171,22 @@ def _combined(fitted: list[Recommender], final: Decision) -> Recommender:
     return Blend.of(fitted, final.entries) if len(fitted) > 1 else fitted[0]
 
 
-def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:
+def fit_validated(
+    evaluator: TrialEvaluator, candidate: Candidate, guard: Guard
+) -> Recommender:
     """A candidate fitted on train and validation; a network is retrained if there is time."""
     if not candidate.is_network:
         return _fit_classical(evaluator, candidate, guard, final=False)
     model = Recommender.load(evaluator.network(candidate))
     seconds = evaluator.estimates.training_seconds(candidate, "best_step")
-    if SAFETY_FACTOR * (1 + CONTINUED_SHARE_OF_STEPS) * seconds >= evaluator.timer.left / 2:
+    if (
+        SAFETY_FACTOR * (1 + CONTINUED_SHARE_OF_STEPS) * seconds
+        >= evaluator.timer.left / 2
+    ):
         return _trained_on(evaluator, candidate, model, guard, final=False)
-    again = model.refit(evaluator.problem.known.train, **_training_options(evaluator, guard))
+    again = model.refit(
+        evaluator.problem.known.train, **_training_options(evaluator, guard)
+    )
     again.fitting = again.fitting.replace(final=False)
     return again
 
@@ -178,14 +201,20 @@ def fit_final(
 
 
 def _trained_on(
-    evaluator: TrialEvaluator, candidate: Candidate, model: Recommender, guard: Guard, final: bool
+    evaluator: TrialEvaluator,
+    candidate: Candidate,
+    model: Recommender,
+    guard: Guard,
+    final: bool,
 ) -> Recommender:
     """A network trained on with more data, for the steps that a share of the time left allows."""
     problem, part = evaluator.problem, TRAINING_SHARE_BEFORE_TEST
     split = problem.known
     if final:
         split, part = everything(problem.split), TRAINING_SHARE_AFTER_TEST
-    seconds = SAFETY_FACTOR * evaluator.estimates.training_seconds(candidate, "best_step")
+    seconds = SAFETY_FACTOR * evaluator.estimates.training_seconds(
+        candidate, "best_step"
+    )
     share = min(part * max(evaluator.timer.left, 0.0) / max(seconds, 1e-9), 1.0)
     again = continued(model, split, share, **_training_options(evaluator, guard))
     again.fitting = again.fitting.replace(final=final)
@@ -205,7 +234,11 @@ def _fit_classical(
     evaluator: TrialEvaluator, candidate: Candidate, guard: Guard, *, final: bool
 ) -> Recommender:
     seed = evaluator.problem.seed
-    job: dict[str, Any] = {"candidate": candidate.to_dict(), "seed": seed, "final": final}
+    job: dict[str, Any] = {
+        "candidate": candidate.to_dict(),
+        "seed": seed,
+        "final": final,
+    }
     if not evaluator.estimates.is_doubtful(candidate, guard.until):
         return fit_on(evaluator.problem.split, **job, progress=guard)
     with tempfile.TemporaryDirectory(dir=evaluator.folder) as folder:
@@ -220,9 +253,21 @@ def test_winner(
     """The only evaluation of the chosen model on the test part; its record."""
     search, problem = session.search, session.search.problem
     table = _tested_on(search.evaluator, model, guard)
-    about = {"metric": problem.metric, "budget": search.timer.budget, "label": final.label}
-    extra = {"choose": about, "data_digest": problem.split.digest, "learnt": "train and validation"}
-    spec: dict[str, Any] = {"dataset": session.dataset, "experiment": "choose", "recipe": None}
+    about = {
+        "metric": problem.metric,
+        "budget": search.timer.budget,
+        "label": final.label,
+    }
+    extra = {
+        "choose": about,
+        "data_digest": problem.split.digest,
+        "learnt": "train and validation",
+    }
+    spec: dict[str, Any] = {
+        "dataset": session.dataset,
+        "experiment": "choose",
+        "recipe": None,
+    }
     spec |= {"init": final.members[0].init if len(final.members) == 1 else None}
     spec |= {"seed": problem.seed, "table": table, "at": table.at, "extra": extra}
     return record_run(model, problem.known, meter, **spec)
@@ -235,23 +280,34 @@ def learning_curve(search: Search) -> dict[str, Any]:
     """
     limit = MAX_CURVE_SHARE * search.timer.left
     ranked = [
-        r for r in sorted(search.results.values(), key=by_value) if not r.candidate.is_network
+        r
+        for r in sorted(search.results.values(), key=by_value)
+        if not r.candidate.is_network
     ]
     best = next((r for r in ranked if search.estimates.cost(r.candidate) < limit), None)
     inner = search.problem.inner
-    is_drawn = np.random.default_rng(search.problem.seed).permutation(inner.n_users) % 2 == 0
+    is_drawn = (
+        np.random.default_rng(search.problem.seed).permutation(inner.n_users) % 2 == 0
+    )
     train, valid, test = (
-        part.select(is_drawn[part.user]) for part in (inner.train, inner.valid, inner.test)
+        part.select(is_drawn[part.user])
+        for part in (inner.train, inner.valid, inner.test)
     )
     if best is None or not len(train) or not len(test):
         return {}
-    half = replace(search.problem, inner=replace(inner, train=train, valid=valid, test=test))
+    half = replace(
+        search.problem, inner=replace(inner, train=train, valid=valid, test=test)
+    )
     aside = TrialEvaluator(half, search.timer, search.evaluator.folder / "half")
     with suppress(LeporidError, MemoryError):  # the answer must not be lost
         of_half = aside.evaluate(best.candidate, math.inf).value
         rows = best.columns[is_drawn[np.unique(inner.test.user)]]
         of_all = Result(best.candidate, rows, {}, 0.0).value
-        values = {"half": of_half, "all": of_all, "twice": max(2 * of_all - of_half, of_all)}
+        values = {
+            "half": of_half,
+            "all": of_all,
+            "twice": max(2 * of_all - of_half, of_all),
+        }
         return {"candidate": best.candidate.label, **values}
     return {}
 
@@ -268,11 +324,15 @@ def test_others(session: Session, final: Decision) -> dict[str, MetricTable]:
         except LeporidError as error:  # the answer must not be lost
             session.notes.append(f"{label} could not be tested: {error}")
         else:
-            search.note("tested", label=label, value=found[label].mean()[search.problem.metric])
+            search.note(
+                "tested", label=label, value=found[label].mean()[search.problem.metric]
+            )
     return found
 
 
-def _tested_on(evaluator: TrialEvaluator, model: Recommender, guard: Guard) -> MetricTable:
+def _tested_on(
+    evaluator: TrialEvaluator, model: Recommender, guard: Guard
+) -> MetricTable:
     cuts = tuple(sorted({*CUTOFFS, evaluator.problem.cutoff}))
     return evaluate(model, evaluator.problem.known, at=cuts, progress=guard)
 
@@ -283,7 +343,9 @@ def fit_on(
     """Fit a classical candidate on train and validation, or on everything."""
     own = Candidate.from_dict(candidate)
     part = everything(split) if final else with_validation(split)
-    model: Recommender = models.get(own.model)(**own.settings).fit(part, seed=seed, **how)
+    model: Recommender = models.get(own.model)(**own.settings).fit(
+        part, seed=seed, **how
+    )
     model.fitting = model.fitting.replace(final=final)
     return model
 

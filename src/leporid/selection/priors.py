@@ -28,7 +28,9 @@ NETWORKS = FAMILIES["networks"]
 
 def family_of(model: str) -> str:
     """The family of a model; 'other' for models from elsewhere."""
-    return next((name for name, members in FAMILIES.items() if model in members), "other")
+    return next(
+        (name for name, members in FAMILIES.items() if model in members), "other"
+    )
 
 
 def statistics(train: Interactions) -> dict[str, Any]:
@@ -51,12 +53,19 @@ def expected_shares(about: Mapping[str, Any]) -> dict[str, float]:
     rows = [row for row in known if row["has_order"] == about["has_order"]]
     names = ("interactions_per_user", "density")
     weights = [
-        1 / (0.1 + sum(abs(math.log(max(row[n], 1e-9) / max(about[n], 1e-9))) for n in names))
+        1
+        / (
+            0.1
+            + sum(abs(math.log(max(row[n], 1e-9) / max(about[n], 1e-9))) for n in names)
+        )
         for row in rows
     ]
     models = {name for row in rows for name in row["share_of_best"]}
     shares = {
-        name: sum(w * r["share_of_best"].get(name, 0.0) for w, r in zip(weights, rows, strict=True))
+        name: sum(
+            w * r["share_of_best"].get(name, 0.0)
+            for w, r in zip(weights, rows, strict=True)
+        )
         / sum(weights)
         for name in models
     }

@@ -53,18 +53,30 @@ class RuntimeEstimates:
 
     def finish(self, candidate: Candidate) -> float:
         """Estimated seconds of the fit before the test, the test, and the fit on everything."""
-        ranking = 1.5 * self.problem.users_to_test * self._ranking_seconds(candidate) + 0.2
+        ranking = (
+            1.5 * self.problem.users_to_test * self._ranking_seconds(candidate) + 0.2
+        )
         if candidate.is_network:  # both times its training is continued
-            fit = CONTINUED_SHARE_OF_STEPS * self.training_seconds(candidate, "best_step")
+            fit = CONTINUED_SHARE_OF_STEPS * self.training_seconds(
+                candidate, "best_step"
+            )
             return 2 * (SAFETY_FACTOR * fit + 1.0) + ranking
         fit, split = self.fit_seconds(candidate), self.problem.split
-        process = self.process_seconds if fit > SUBPROCESS_ABOVE_SHARE * self.timer.budget else 0.0
-        growth = (len(split.train_valid) + len(split.test)) / max(len(self.problem.inner.train), 1)
+        process = (
+            self.process_seconds
+            if fit > SUBPROCESS_ABOVE_SHARE * self.timer.budget
+            else 0.0
+        )
+        growth = (len(split.train_valid) + len(split.test)) / max(
+            len(self.problem.inner.train), 1
+        )
         return 2 * (SAFETY_FACTOR * fit * growth + process) + ranking
 
     def training_seconds(self, candidate: Candidate, until: str = "steps") -> float:
         """Of all steps of a network, or of those that it was trained for (to the `best_step`)."""
-        config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
+        config: Any = models.get(candidate.model).config_class.from_dict(
+            candidate.settings
+        )
         steps = self._seconds.get(candidate.key, {}).get(until, config.steps)
         return self.speeds.get(candidate.model, 0.0) * float(steps)
 
@@ -84,7 +96,9 @@ class RuntimeEstimates:
 
     def _ranking_seconds(self, candidate: Candidate) -> float:
         """Of this candidate, or of the last one of the same model; 0 where nothing is known."""
-        known = self._seconds.get(candidate.key) or self._seconds.get(candidate.model, {})
+        known = self._seconds.get(candidate.key) or self._seconds.get(
+            candidate.model, {}
+        )
         return known.get("ranking_seconds", 0.0)
 
     def _by_shares(self, candidate: Candidate) -> tuple[float, float]:
@@ -96,7 +110,9 @@ class RuntimeEstimates:
                 warnings.catch_warnings(action="ignore", category=LeporidWarning),
                 suppress(LeporidError),  # the model refuses so few items
             ):
-                seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
+                seconds = estimate_seconds(
+                    fit, self.problem.inner, enough, self.timer.clock
+                )
             self.shares[candidate.key] = seconds
         return self.shares[candidate.key]
 
@@ -111,7 +127,9 @@ def estimate_seconds(
 
     No larger share is measured once it is clear that the fit takes less, or more, than `enough`.
     """
-    fit(share_of(split, TIMED_SHARES_OF_LOG[0]))  # loads or compiles what the model needs
+    fit(
+        share_of(split, TIMED_SHARES_OF_LOG[0])
+    )  # loads or compiles what the model needs
     power, last = 1.0, 0.0
     for share in TIMED_SHARES_OF_LOG:
         part, begun = share_of(split, share), clock()
@@ -130,7 +148,8 @@ def share_of(split: Split, share: float) -> Split:
     """The training part of a share of the users and of the items, as a log of its own."""
     train, rng = split.train, np.random.default_rng(0)
     users, items = (
-        rng.permutation(n) < math.ceil(share * n) for n in (train.n_users, train.n_items)
+        rng.permutation(n) < math.ceil(share * n)
+        for n in (train.n_users, train.n_items)
     )
     few = train.select(users[train.user] & items[train.item])
     few = few if len(few) else train.select(np.arange(1))

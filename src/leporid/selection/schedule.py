@@ -21,7 +21,12 @@ from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.evaluation import probe
 from leporid.models import StopWhen
 from leporid.selection.budget import Guard, OutOfTimeError, format_duration
-from leporid.selection.candidates import Candidate, classical_candidates, neural_models, variant
+from leporid.selection.candidates import (
+    Candidate,
+    classical_candidates,
+    neural_models,
+    variant,
+)
 from leporid.selection.priors import NETWORKS, expected_shares
 from leporid.selection.runtime_estimates import CONTINUED_SHARE_OF_STEPS
 from leporid.selection.search import Search
@@ -48,7 +53,9 @@ def run_schedule(search: Search, only: Sequence[str] | None = None) -> None:
     """Everything there is time for; `only` names the models that take part, None for all."""
     problem = search.problem
     everyone = classical_candidates(problem.statistics, only, problem.items)
-    search.round(candidate for candidate in everyone if candidate.model in problem.baselines)
+    search.round(
+        candidate for candidate in everyone if candidate.model in problem.baselines
+    )
     networks = _networks(search, only)
     has_gpu = bool(networks) and _has_gpu(problem.device)
     favoured = has_gpu or problem.statistics["has_order"]
@@ -56,7 +63,11 @@ def run_schedule(search: Search, only: Sequence[str] | None = None) -> None:
     if has_gpu:
         train_networks(search, networks, share)
     seconds, limit = search.estimates.fit_seconds, SLOW_FIT_SHARE * search.timer.budget
-    slow = [candidate for candidate in everyone if search.has_time and seconds(candidate) > limit]
+    slow = [
+        candidate
+        for candidate in everyone
+        if search.has_time and seconds(candidate) > limit
+    ]
     search.round(candidate for candidate in everyone if candidate not in slow)
     if networks and not has_gpu:
         train_networks(search, networks, share)
@@ -75,7 +86,9 @@ def _networks(search: Search, only: Sequence[str] | None) -> list[str]:
     names, expected = neural_models(about, only), expected_shares(about)
     best = max((expected.get(name, 0.0) for name in names), default=0.0)
     least = MIN_SHARE_OF_BEST_EXPECTED * best
-    return [name for name in names if expected.get(name, 1.0) >= least or only is not None]
+    return [
+        name for name in names if expected.get(name, 1.0) >= least or only is not None
+    ]
 
 
 def _has_network_time(search: Search) -> bool:
@@ -97,7 +110,11 @@ def vary(search: Search, place: int) -> bool:
         field = [Candidate.from_dict(about) for about in rounds[place]["candidates"]]
     else:
         ranked = sorted(upper_bounds(search).items(), key=lambda pair: -pair[1])
-        new = (_new(search, best[model].candidate) for model, _ in ranked if search.has_time)
+        new = (
+            _new(search, best[model].candidate)
+            for model, _ in ranked
+            if search.has_time
+        )
         field = list(islice(filter(None, new), VARIED_MODELS_PER_ROUND))
         if not field:
             return False
@@ -130,15 +147,23 @@ def _new(search: Search, best: Candidate) -> Candidate | None:
     """
     rounds = [c for event in search.journal.of("round") for c in event["candidates"]]
     tried = {Candidate.from_dict(c).key for c in rounds if c["model"] == best.model}
-    tried |= {r.candidate.key for r in search.results.values() if r.candidate.model == best.model}
+    tried |= {
+        r.candidate.key
+        for r in search.results.values()
+        if r.candidate.model == best.model
+    }
     places = range(DRAWN_VARIANTS * len(tried), DRAWN_VARIANTS * (len(tried) + 1))
-    others = [best.replace(init=init) for init in ranked_inits(search)] if best.init else []
+    others = (
+        [best.replace(init=init) for init in ranked_inits(search)] if best.init else []
+    )
     if best.init and (items := search.problem.items):
         others.insert(0, best.replace(settings={**best.settings, "item_table": items}))
     drawn = (variant(best.model, best.settings, n, search.problem.seed) for n in places)
     others += [best.replace(settings=settings) for settings in drawn]
     new = [other for other in others if other.key not in tried]
-    return next((other for other in new[:TIMED_VARIANTS] if not search.obstacle(other)), None)
+    return next(
+        (other for other in new[:TIMED_VARIANTS] if not search.obstacle(other)), None
+    )
 
 
 def train_networks(search: Search, names: Sequence[str], share: float) -> None:
@@ -147,16 +172,22 @@ def train_networks(search: Search, names: Sequence[str], share: float) -> None:
     if not plan:
         return
     init = next(iter(ranked_inits(search)))
-    search.round(Candidate(model=name, init=init, settings=own) for name, own in plan.items())
+    search.round(
+        Candidate(model=name, init=init, settings=own) for name, own in plan.items()
+    )
 
 
-def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[str, dict[str, Any]]:
+def plan_networks(
+    search: Search, names: Sequence[str], share: float
+) -> dict[str, dict[str, Any]]:
     """Settings of the networks that take part; from the journal where it has them."""
     problem, speeds = search.problem, search.estimates.speeds
     if done := search.journal.of("plan"):
         speeds |= {**done[-1]["speeds"], **speeds}
         return dict(done[-1]["settings"])
-    settings = {name: problem.network_settings(name, VALIDATION_USERS) for name in names}
+    settings = {
+        name: problem.network_settings(name, VALIDATION_USERS) for name in names
+    }
     if not rank_inits(search, names[0], settings[names[0]]):
         return {}
     # One that wins needs no time for the end of the leader; one that does not needs no end.
@@ -172,7 +203,9 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
         if (fitted := _timed_plan(search, name, own, alone)) is None:
             continue
         timed[name] = fitted
-        steps[name], halves[name] = (_steps(search, name, fitted, s) for s in (alone, each))
+        steps[name], halves[name] = (
+            _steps(search, name, fitted, s) for s in (alone, each)
+        )
         if steps[name] >= ENOUGH_STEPS > halves[name] or len(timed) == MAX_NETWORKS:
             break
     if len(timed) == MAX_NETWORKS and min(halves.values()) >= ENOUGH_STEPS:
@@ -184,11 +217,17 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
         for name in (name for name in settings if name not in known):
             config: Any = models.get(name).config_class.from_dict(settings[name])
             takes = format_duration(config.steps * speeds.get(name, 0.0))
-            length = f"; {config.steps:,} steps of it take about {takes}" if name in speeds else ""
+            length = (
+                f"; {config.steps:,} steps of it take about {takes}"
+                if name in speeds
+                else ""
+            )
             why = f"there was time for one network, {best}{length}"
             search.note("left out", model=name, why=why)
         steps = {best: steps[best]}
-    planned = {name: _with_steps(name, timed[name], count) for name, count in steps.items()}
+    planned = {
+        name: _with_steps(name, timed[name], count) for name, count in steps.items()
+    }
     search.note("plan", settings=planned, speeds=speeds)
     return planned
 
@@ -222,9 +261,15 @@ def _timed_plan(
     try:
         time_steps(search, name, settings)
         steps = _steps(search, name, settings, seconds)
-        if steps < min(SMALLER_BATCHES_BELOW_STEPS, config.steps) and config.batch_size > smallest:
+        if (
+            steps < min(SMALLER_BATCHES_BELOW_STEPS, config.steps)
+            and config.batch_size > smallest
+        ):
             size = max(config.batch_size * steps // SMALLER_BATCHES_BELOW_STEPS, 1)
-            settings = {**settings, "batch_size": max(2 ** (size.bit_length() - 1), smallest)}
+            settings = {
+                **settings,
+                "batch_size": max(2 ** (size.bit_length() - 1), smallest),
+            }
             time_steps(search, name, settings)
             steps = _steps(search, name, settings, seconds)
     except REASONS_TO_LEAVE_OUT as error:
@@ -233,7 +278,9 @@ def _timed_plan(
     if steps < min(MIN_STEPS, config.steps):
         whole = format_duration(config.steps * search.estimates.speeds[name])
         why = f"{format_duration(seconds)} are {steps:,} steps of its training here, and fewer "
-        why += f"than {MIN_STEPS} say nothing; {config.steps:,} steps take about {whole}"
+        why += (
+            f"than {MIN_STEPS} say nothing; {config.steps:,} steps take about {whole}"
+        )
         search.note("left out", model=name, why=why)
         return None
     return settings
@@ -245,7 +292,9 @@ def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
 
     def stop(step: int) -> bool:
         at.append(search.timer.clock())
-        return step >= MAX_TIMED_STEPS or (step > 1 and at[-1] - at[0] > MAX_TIMED_SECONDS)
+        return step >= MAX_TIMED_STEPS or (
+            step > 1 and at[-1] - at[0] > MAX_TIMED_SECONDS
+        )
 
     problem = search.problem
     network: Any = models.get(model)(**settings)
@@ -270,13 +319,19 @@ def ranked_inits(search: Search) -> dict[str, float]:
     return {FIRST_INIT: trusted, **values}
 
 
-def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str, float]:
+def rank_inits(
+    search: Search, model: str, settings: dict[str, Any]
+) -> dict[str, float]:
     """Probe the initialisations: how well their vectors predict without any training."""
     timer, inner, values = search.timer, search.problem.inner, {}
     users = np.unique(inner.test.user)
-    some = inner.test.select(np.isin(inner.test.user, users[:: -(-len(users) // PROBED_USERS)]))
+    some = inner.test.select(
+        np.isin(inner.test.user, users[:: -(-len(users) // PROBED_USERS)])
+    )
     for init in search.problem.inits:
-        guard = Guard(timer, timer.elapsed + MAX_INIT_SHARE * (timer.left - search.reserve()))
+        guard = Guard(
+            timer, timer.elapsed + MAX_INIT_SHARE * (timer.left - search.reserve())
+        )
         candidate = Candidate(model=model, init=init, settings=settings)
         try:
             vectors = search.evaluator.embeddings(candidate, guard)

@@ -42,7 +42,9 @@ class Search:
         """By the key of the candidate, in the order they came."""
         for event in journal.of("evaluated"):  # by earlier sessions
             candidate = Candidate.from_dict(event["candidate"])
-            with suppress(DataError):  # its file is gone or damaged: it is evaluated again
+            with suppress(
+                DataError
+            ):  # its file is gone or damaged: it is evaluated again
                 self.results[event["key"]] = evaluator.recall(candidate, event["at"])
 
     @property
@@ -65,8 +67,14 @@ class Search:
     def end_seconds(self, *winners: Candidate) -> float:
         """Seconds of the end if the slowest of these wins, with the tests of the baselines."""
         best, finish = self.best_of_each(), self.estimates.finish
-        tested = (best[name].candidate for name in self.problem.baselines if name in best)
-        return self._reserve + sum(map(finish, tested)) / 2 + max(map(finish, winners), default=0.0)
+        tested = (
+            best[name].candidate for name in self.problem.baselines if name in best
+        )
+        return (
+            self._reserve
+            + sum(map(finish, tested)) / 2
+            + max(map(finish, winners), default=0.0)
+        )
 
     def reserve(self, new: Candidate | None = None) -> float:
         """Seconds to keep for the end and a second member of a blend, also if `new` should win."""
@@ -103,7 +111,10 @@ class Search:
     def _try(self, candidate: Candidate) -> None:
         """Evaluate a candidate, and write the result into the journal, or why there is none."""
         about = {"key": candidate.key, "candidate": candidate.to_dict()}
-        begun, until = self.timer.elapsed, math.inf  # the first answer is given whatever it takes
+        begun, until = (
+            self.timer.elapsed,
+            math.inf,
+        )  # the first answer is given whatever it takes
         if self.leader is not None:
             if why := self.obstacle(candidate):
                 self.note("late", **about, why=why)
@@ -167,7 +178,11 @@ class Decision:
     def entries(self) -> list[dict[str, Any]]:
         """The members as the model `blend` takes them."""
         return [
-            {"model": member.model, "settings": member.settings, "weight": float(weight)}
+            {
+                "model": member.model,
+                "settings": member.settings,
+                "weight": float(weight),
+            }
             | ({"init": member.init} if member.init else {})
             for member, weight in zip(self.members, self.weights, strict=True)
         ]
@@ -190,7 +205,10 @@ def decide(search: Search) -> Decision | None:
     if len(finalists) < 2:
         return single
     lists = [search.evaluator.lists(result.candidate) for result in finalists]
-    until = max(timer.budget - search.reserve(), timer.elapsed + BLEND_CHOICE_SHARE * timer.budget)
+    until = max(
+        timer.budget - search.reserve(),
+        timer.elapsed + BLEND_CHOICE_SHARE * timer.budget,
+    )
     try:
         picked = pick_blend(lists, problem.inner, problem.metric, Guard(timer, until))
     except OutOfTimeError:
@@ -199,4 +217,6 @@ def decide(search: Search) -> Decision | None:
         return single
     weights, gain = picked
     members = tuple(finalists[place].candidate for place in weights)
-    return Decision(members, tuple(weights.values()), best.value + gain.difference, gain)
+    return Decision(
+        members, tuple(weights.values()), best.value + gain.difference, gain
+    )

@@ -35,7 +35,11 @@ def run_in_subprocess(
     `task` is a function of a module and `job` has plain values. `modules` are imported first: they
     register models that are not in the catalogue.
     """
-    order = {"modules": [task.__module__, *modules], "task": task.__qualname__, "job": job}
+    order = {
+        "modules": [task.__module__, *modules],
+        "task": task.__qualname__,
+        "job": job,
+    }
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     begun = clock()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as stderr:
@@ -62,7 +66,9 @@ def run_in_subprocess(
         if process.returncode:
             stderr.seek(0)
             lines = stderr.read().strip().splitlines()
-            raise DataError(lines[-1] if lines else f"its process ended with {process.returncode}")
+            raise DataError(
+                lines[-1] if lines else f"its process ended with {process.returncode}"
+            )
 
 
 def _work() -> None:

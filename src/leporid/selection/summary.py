@@ -50,9 +50,13 @@ def summarise(
         "metric": metric,
         "elapsed": search.timer.elapsed,
         "left out": left_out(search),
-        "notes": [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(about["notes"])],
+        "notes": [
+            f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(about["notes"])
+        ],
         "learning curve": about["learning curve"],
-        "initialisations": (search.journal.of("inits") or [{"values": {}}])[-1]["values"],
+        "initialisations": (search.journal.of("inits") or [{"values": {}}])[-1][
+            "values"
+        ],
         "users": groups_of_users(table, metric) if table else [],
         "log": problem.statistics,
         "prior": expected_shares(problem.statistics),
@@ -77,7 +81,10 @@ def summarise(
 
 
 def what_to_deploy(
-    search: Search, final: Decision, rows: list[dict[str, Any]], found: dict[str, Comparison]
+    search: Search,
+    final: Decision,
+    rows: list[dict[str, Any]],
+    found: dict[str, Comparison],
 ) -> str:
     """The first paragraph: which model, and how good it is."""
     metric, n = search.problem.metric, search.problem.cutoff
@@ -95,17 +102,26 @@ def what_to_deploy(
 
 
 def how_sure(
-    search: Search, final: Decision, table: MetricTable | None, tested: Mapping[str, Comparison]
+    search: Search,
+    final: Decision,
+    table: MetricTable | None,
+    tested: Mapping[str, Comparison],
 ) -> str:
     """The second paragraph: tie or clear, with intervals."""
     best, metric = list(search.best_of_each().values()), search.problem.metric
     own = [r for r in best if r.candidate in final.members]
-    others = [r for r in best if r.candidate.model not in {m.model for m in final.members}]
+    others = [
+        r for r in best if r.candidate.model not in {m.model for m in final.members}
+    ]
     said = []
     if own and others:
         names = {"name_a": own[0].candidate.label, "name_b": others[0].candidate.label}
         found = compare(own[0].columns, others[0].columns, metric, **names)
-        words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
+        words = {
+            "above": "It is clear",
+            "level": "It is a tie",
+            "below": "It was not the best",
+        }
         is_faster = others[0].facts["ms"] < own[0].facts["ms"]
         hint = f"; {others[0].candidate.model} answers faster" if is_faster else ""
         said.append(
@@ -115,7 +131,9 @@ def how_sure(
     if final.gain is not None:
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
     if table is not None:
-        tests = ", ".join(f"to {label} {_gap(found)}" for label, found in tested.items())
+        tests = ", ".join(
+            f"to {label} {_gap(found)}" for label, found in tested.items()
+        )
         inner = "on the inner validation split, fitted on less"
         before = "" if final.value is None else f" ({final.value:.4f} {inner})"
         said.append(
@@ -129,27 +147,40 @@ def how_sure(
 def what_next(table: MetricTable | None, details: Mapping[str, Any]) -> str:
     """The third paragraph: what would make it better, with a number each."""
     said = []
-    line, curve = sorted(details["timeline"], key=lambda row: row["at"]), details["learning curve"]
+    line, curve = (
+        sorted(details["timeline"], key=lambda row: row["at"]),
+        details["learning curve"],
+    )
     if line:
         half = line[0]["at"] + (line[-1]["at"] - line[0]["at"]) / 2
         early = max(row["value"] for row in line if row["at"] <= half)
-        gain = 100 * (max(row["value"] for row in line) / early - 1) if early > 0 else 0.0
+        gain = (
+            100 * (max(row["value"] for row in line) / early - 1) if early > 0 else 0.0
+        )
         said.append(f"More time: the second half of the search gained {gain:.1f}%.")
     if curve:
         hope = f"twice as many might give about {curve['twice']:.4f}"
-        hope = hope if curve["twice"] > curve["all"] else "more of them would hardly help"
+        hope = (
+            hope if curve["twice"] > curve["all"] else "more of them would hardly help"
+        )
         said.append(
             f"More data: for the same users {curve['candidate'].split()[0]} gave "
             f"{curve['half']:.4f} from half of all users, {curve['all']:.4f} from all; {hope}."
         )
-    missing = [row for row in details["left out"] if row["model"] in (*NETWORKS, "networks")]
+    missing = [
+        row for row in details["left out"] if row["model"] in (*NETWORKS, "networks")
+    ]
     if missing:
         name = missing[0]["model"]
-        what = "no network was trained" if name == "networks" else f"{name} was left out"
+        what = (
+            "no network was trained" if name == "networks" else f"{name} was left out"
+        )
         said.append(f"A GPU: {what}, {missing[0]['why']}.")
     if table is not None:
         share = 100 * int(table.cold_relevant.sum()) / max(int(table.relevant.sum()), 1)
-        said.append(f"Content: {share:.1f}% of what users chose were items without history.")
+        said.append(
+            f"Content: {share:.1f}% of what users chose were items without history."
+        )
     return "Next. " + " ".join(said) if said else ""
 
 
@@ -160,7 +191,9 @@ def left_out(search: Search) -> list[dict[str, str]]:
         name = event["candidate"]["model"] if "candidate" in event else event["model"]
         reasons[name] = event["why"]
     evaluated = search.best_of_each()
-    return [{"model": n, "why": why} for n, why in reasons.items() if n not in evaluated]
+    return [
+        {"model": n, "why": why} for n, why in reasons.items() if n not in evaluated
+    ]
 
 
 def search_table(search: Search) -> list[dict[str, Any]]:
@@ -183,15 +216,28 @@ def search_table(search: Search) -> list[dict[str, Any]]:
 def commands(search: Search, final: Decision, source: str, folder: Path) -> list[str]:
     """What tests the chosen model again, with the same number, and what fits it again."""
     problem = search.problem
-    lines = [f"leporid evaluate {shlex.quote(str(folder))} --data {source} --at {problem.cutoff}"]
+    lines = [
+        f"leporid evaluate {shlex.quote(str(folder))} --data {source} --at {problem.cutoff}"
+    ]
     for member in final.members:
-        words = ["leporid train", source, f"--model {member.model}", f"--seed {problem.seed}"]
+        words = [
+            "leporid train",
+            source,
+            f"--model {member.model}",
+            f"--seed {problem.seed}",
+        ]
         words += [f"--init {member.init}"] if member.init else []
         if member.init in CONTENT_INITS:
             words.append(f"--init-set items={shlex.quote(str(problem.items))}")
-        given = {key: value for key, value in member.settings.items() if value is not None}
-        texts = {key: v if isinstance(v, str) else json.dumps(v) for key, v in given.items()}
-        words += [f"--set {shlex.quote(f'{key}={text}')}" for key, text in texts.items()]
+        given = {
+            key: value for key, value in member.settings.items() if value is not None
+        }
+        texts = {
+            key: v if isinstance(v, str) else json.dumps(v) for key, v in given.items()
+        }
+        words += [
+            f"--set {shlex.quote(f'{key}={text}')}" for key, text in texts.items()
+        ]
         lines.append(" ".join([*words, "--final", f"-o {member.model}"]))
     return lines
 

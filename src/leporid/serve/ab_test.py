@@ -36,7 +36,9 @@ class ABTest:
         if not 0 < share < 1:
             raise ConfigError(f"--share must be between 0 and 1, not {share}")
         if self.main == self.compare:
-            raise ConfigError(f"--share needs two runs, and {main} is compared with itself")
+            raise ConfigError(
+                f"--share needs two runs, and {main} is compared with itself"
+            )
 
     def impression(self, user: str) -> Impression:
         """The list that a user is about to be shown, by the run that the user always gets.
@@ -44,12 +46,18 @@ class ABTest:
         The first 8 bytes of SHA-256 of both folders and the user's id, as a fraction of 2^64, are
         below the share for `compare`.
         """
-        digest = hashlib.sha256("\n".join([self.main, self.compare, user]).encode()).digest()
+        digest = hashlib.sha256(
+            "\n".join([self.main, self.compare, user]).encode()
+        ).digest()
         run = "compare" if int.from_bytes(digest[:8]) < self.share * 2**64 else "main"
         return Impression(self.main, self.compare, run, user, (), int(self._clock()))
 
     async def keep(
-        self, shown: list[Impression], client: str, writing: Batcher[Any, int], metrics: Metrics
+        self,
+        shown: list[Impression],
+        client: str,
+        writing: Batcher[Any, int],
+        metrics: Metrics,
     ) -> int:
         """How many are on disk now; a slow store writes them after the answer."""
 

@@ -55,11 +55,19 @@ class Access:
 
     def sentence(self) -> str:
         """Who may do what, in one sentence."""
-        reading = "everyone who reaches the port" if self.reading_is_open else "with the token"
+        reading = (
+            "everyone who reaches the port"
+            if self.reading_is_open
+            else "with the token"
+        )
         events = reload = "this machine, without a token"
         if not self._local:
             events = "with the token" if self._token else f"nobody ({TOKEN} is not set)"
-            reload = "with its token" if self._admin else f"nobody ({ADMIN_TOKEN} is not set)"
+            reload = (
+                "with its token"
+                if self._admin
+                else f"nobody ({ADMIN_TOKEN} is not set)"
+            )
         return f"reading: {reading}; sending events: {events}; reloading: {reload}"
 
     def may_read(self, authorization: bytes) -> bool:
@@ -83,7 +91,9 @@ class Access:
         if self._local:
             self._check_local(scope, headers)
         elif token is None:
-            raise HTTPException(403, f"this server does not allow it: start it with {variable} set")
+            raise HTTPException(
+                403, f"this server does not allow it: start it with {variable} set"
+            )
         else:
             scheme, _, sent = headers.get(b"authorization", b"").partition(b" ")
             # No password of a browser: that would be sent for a page of another site as well.
@@ -99,14 +109,20 @@ class Access:
             return False
         return True
 
-    def _check_local(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
+    def _check_local(
+        self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]
+    ) -> None:
         """Without a token: for this machine, but not for a page of another site in its browser."""
         if not is_loopback((scope.get("client") or ("",))[0]):
-            raise HTTPException(403, f"only this machine may: start the server with {TOKEN} set")
+            raise HTTPException(
+                403, f"only this machine may: start the server with {TOKEN} set"
+            )
         origin = headers.get(b"origin", b"").decode("latin-1")
         own = origin.partition("://")[2] == headers.get(b"host", b"").decode("latin-1")
         if origin and not own and origin not in self.origins:
-            raise HTTPException(403, f"pages of {origin!r} may not: start with --cors {origin}")
+            raise HTTPException(
+                403, f"pages of {origin!r} may not: start with --cors {origin}"
+            )
 
 
 def is_loopback(address: str) -> bool:
@@ -124,7 +140,9 @@ def _digest(token: str | None, variable: str) -> bytes | None:
         return None
     # An empty one is a mistake in a script, and would leave the server open.
     if not re.fullmatch(r"[!-~]+", token):
-        raise ConfigError(f"{variable} must be printable ASCII without spaces, and not empty")
+        raise ConfigError(
+            f"{variable} must be printable ASCII without spaces, and not empty"
+        )
     return hashlib.sha256(token.encode()).digest()
 
 

@@ -43,7 +43,9 @@ _Id = Annotated[str, Path(max_length=s.ID_LENGTH)]
 _Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
 _Words = Annotated[str, Query(max_length=256, description="Words of the title.")]
 _Count = Annotated[int, Query(ge=1, description="How many at most.")]
-_Draw = Annotated[int, Query(ge=0, le=2**53, description="The same number, the same user.")]
+_Draw = Annotated[
+    int, Query(ge=0, le=2**53, description="The same number, the same user.")
+]
 
 
 _WRITING = ("/events", "/reload")
@@ -90,16 +92,24 @@ def create_app(
     local : no other machine reaches the server, so without tokens this one may write and reload.
     clock : seconds since 1970, for events without a time and for impressions.
     """
-    access = Access(token, admin_token, public_reading=public_reading, local=local, origins=cors)
+    access = Access(
+        token, admin_token, public_reading=public_reading, local=local, origins=cors
+    )
     if share is not None and (compare is None or store is None or not access.writable):
         raise ConfigError(
             "--share needs --compare RUN2, --store FILE, and LEPORID_TOKEN where the server "
             "does not listen on loopback"
         )
-    test = ABTest(run_dir, compare, share, clock) if share is not None and compare else None
+    test = (
+        ABTest(run_dir, compare, share, clock)
+        if share is not None and compare
+        else None
+    )
     events = open_store(store) if store is not None else None
     options: Any = {"items": items, "compare": compare, "include_seen": include_seen}
-    service = Service(run_dir, store=events, limits=limits, test=test, clock=clock, **options)
+    service = Service(
+        run_dir, store=events, limits=limits, test=test, clock=clock, **options
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -131,7 +141,9 @@ def create_app(
     return app
 
 
-def _add_middleware(app: FastAPI, service: Service, access: Access, hosts: set[str] | None) -> None:
+def _add_middleware(
+    app: FastAPI, service: Service, access: Access, hosts: set[str] | None
+) -> None:
     """The last one added is the outermost."""
     app.add_middleware(
         Guard, limits=service.limits, access=access, hosts=hosts, budget=service.budget
@@ -169,7 +181,9 @@ def _add_document(app: FastAPI, access: Access, budget: Budget) -> None:
 def _describe_tokens(app: FastAPI, access: Access) -> None:
     """Say in the OpenAPI document which requests need a token; it is made here, once."""
     document = app.openapi()
-    document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    document["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer"}
+    }
     for path, operations in document["paths"].items():
         if path in _WRITING or not (access.reading_is_open or path == "/health"):
             for operation in operations.values():
@@ -180,8 +194,16 @@ def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
     @app.get("/health", response_model=s.Health)
     async def health() -> dict[str, Any]:
         """Whether the server answers, and which runs it serves."""
-        runs, writable = service.run_infos(), access.writable and service.store is not None
-        return {"status": "ok", "version": __version__, "writable": writable, "runs": runs}
+        runs, writable = (
+            service.run_infos(),
+            access.writable and service.store is not None,
+        )
+        return {
+            "status": "ok",
+            "version": __version__,
+            "writable": writable,
+            "runs": runs,
+        }
 
     @app.post("/recommend", response_model=s.RecommendAnswer)
     async def recommend(request: s.RecommendRequest, http: Request) -> Response:
@@ -265,11 +287,17 @@ def _add_failures(app: FastAPI) -> None:
         headers: Any = None
         match error:
             case HTTPException():
-                status, text, headers = error.status_code, str(error.detail), error.headers
+                status, text, headers = (
+                    error.status_code,
+                    str(error.detail),
+                    error.headers,
+                )
             case RequestValidationError():
                 errors = error.errors()
                 # What is wrong with a text says more than that it is not a number.
-                first = next((e for e in errors if e["type"] in _TEXT_ERRORS), errors[0])
+                first = next(
+                    (e for e in errors if e["type"] in _TEXT_ERRORS), errors[0]
+                )
                 status = 400 if first["type"] == "json_invalid" else 422
                 text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             case UnknownIdError() | s.RequestError() | HistoryUnsupportedError():
@@ -300,7 +328,9 @@ def _add_page(app: FastAPI, budget: Budget) -> None:
     for file in (*own.iterdir(), *scripts):
         kind = _KINDS.get(file.name.rpartition(".")[2])
         if kind is not None:
-            path = {"index.html": "/", "docs.html": "/docs"}.get(file.name, f"/static/{file.name}")
+            path = {"index.html": "/", "docs.html": "/docs"}.get(
+                file.name, f"/static/{file.name}"
+            )
             _add_file(app, path, file.read_bytes(), f"{kind}; charset=utf-8", budget)
 
     @app.get("/favicon.ico", include_in_schema=False)
@@ -308,7 +338,9 @@ def _add_page(app: FastAPI, budget: Budget) -> None:
         return Response(status_code=204)
 
 
-def _add_file(app: FastAPI, path: str, content: bytes, kind: str, budget: Budget) -> None:
+def _add_file(
+    app: FastAPI, path: str, content: bytes, kind: str, budget: Budget
+) -> None:
     async def file(http: Request) -> Response:
         budget.charge(client_of(http.scope), len(content) // _FILE_BYTES)
         return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})

@@ -64,15 +64,22 @@ class Batcher(Generic[Job, Answer]):
         self._done: dict[str, int] = {}  # work done for each client that waits
         self._least = 0  # of those; who comes anew begins there
         self._worker: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name, initializer=work_alone)
+        self._thread = ThreadPoolExecutor(
+            1, thread_name_prefix=name, initializer=work_alone
+        )
 
     @property
     def waiting(self) -> int:
         """Jobs not yet begun."""
-        return sum(len(jobs) for requests in self._requests.values() for jobs in requests)
+        return sum(
+            len(jobs) for requests in self._requests.values() for jobs in requests
+        )
 
     async def submit(
-        self, jobs: Sequence[Job], client: str = "", gone: asyncio.Future[None] | None = None
+        self,
+        jobs: Sequence[Job],
+        client: str = "",
+        gone: asyncio.Future[None] | None = None,
     ) -> list[Answer]:
         """The answers of `jobs`; the first error is raised, and the rest of them dropped.
 
@@ -81,7 +88,9 @@ class Batcher(Generic[Job, Answer]):
         cost = sum(map(self._cost, jobs))
         # Twice the cost: the larger a request, the earlier it is turned away.
         if self._costs.total() + 2 * cost > self._limit:
-            raise OverloadedError("too many requests are waiting: try again in a moment")
+            raise OverloadedError(
+                "too many requests are waiting: try again in a moment"
+            )
         if self._costs[client] + 2 * cost > self._client_limit:
             raise ClientOverloadedError(
                 "too much is waiting for this client already: try again in a moment"
@@ -158,10 +167,16 @@ class Batcher(Generic[Job, Answer]):
         """What `handle` says; where it fails, each job alone: one never fails another's."""
         try:
             return self._handle(jobs)
-        except LeporidError as error:  # the store does not answer: not the fault of one job
+        except (
+            LeporidError
+        ) as error:  # the store does not answer: not the fault of one job
             return [error] * len(jobs)
         except Exception as error:
-            return [error] if len(jobs) == 1 else [a for job in jobs for a in self._answers([job])]
+            return (
+                [error]
+                if len(jobs) == 1
+                else [a for job in jobs for a in self._answers([job])]
+            )
 
     def close(self) -> None:
         """Finish what is being worked on."""
@@ -210,7 +225,9 @@ class Budget:
         self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
-        self._spent: dict[str, tuple[float, float]] = {}  # what is not earned back, and when
+        self._spent: dict[
+            str, tuple[float, float]
+        ] = {}  # what is not earned back, and when
 
     def charge(self, client: str, cost: float) -> None:
         """Spend, or raise where too little is left; what costs more than all takes all."""

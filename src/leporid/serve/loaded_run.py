@@ -89,8 +89,17 @@ class LoadedRun:
         """The run as GET /health shows it."""
         model = self.model
         sizes = {"users": len(model.users), "items": len(model.items)}
-        names = {"label": self.label, "model": model.name, "fitted": fit_sentence(model)}
-        return {**names, **sizes, "metrics": dict(self.metrics), "loaded_at": self.loaded_at}
+        names = {
+            "label": self.label,
+            "model": model.name,
+            "fitted": fit_sentence(model),
+        }
+        return {
+            **names,
+            **sizes,
+            "metrics": dict(self.metrics),
+            "loaded_at": self.loaded_at,
+        }
 
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""
@@ -105,13 +114,18 @@ class LoadedRun:
             past = self.model.known.sequences().take(np.asarray([known]))
         value = self.model.reason_value
         return [
-            [{"id": self.ids[i], "title": self.shown[i].title, value: number} for i, number in row]
+            [
+                {"id": self.ids[i], "title": self.shown[i].title, value: number}
+                for i, number in row
+            ]
             for row in self.model.reasons(past, items, near=self.graph.neighbours())
         ]
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
         """Indices of stored item ids; items the model does not know are left out."""
-        return self.model.items.split_known(ids)[0]  # a later training may know the others
+        return self.model.items.split_known(ids)[
+            0
+        ]  # a later training may know the others
 
     def find_user(
         self, user: int | str, *, required: bool = False
@@ -126,7 +140,11 @@ class LoadedRun:
             if required:
                 raise
             return str(user), None, np.empty(0, np.int32)
-        return str(self.model.users.external(index)), index, self.model.known.sequences().of(index)
+        return (
+            str(self.model.users.external(index)),
+            index,
+            self.model.known.sequences().of(index),
+        )
 
     def user(self, name: str, stored: Sequence[str]) -> dict[str, Any]:
         """A user as GET /users/{id} shows them, with the items that the store knows."""
@@ -152,7 +170,10 @@ class LoadedRun:
         items, titles = self.popular, self.spelled
         for word in set(words):
             found = pc.match_substring(titles, word)
-            items, titles = items[found.to_numpy(zero_copy_only=False)], titles.filter(found)
+            items, titles = (
+                items[found.to_numpy(zero_copy_only=False)],
+                titles.filter(found),
+            )
         begins = pc.starts_with(titles, " ".join(words)).to_numpy(zero_copy_only=False)
         return np.concatenate([items[begins], items[~begins]])[:n].tolist()  # type: ignore[no-any-return]
 
@@ -182,7 +203,9 @@ def load_run(
             # Half of one model and half of the next would fit together only by chance.
             if _identity(path) == before:
                 return run
-    raise DataError(f"{path} was replaced again and again while it was read: try once more")
+    raise DataError(
+        f"{path} was replaced again and again while it was read: try once more"
+    )
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -200,10 +223,14 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     say(f"reading the model in {folder}")
     model: Recommender = Recommender.load(folder, mapped=True)
     if len(model.users) == 0 or len(model.items) == 0:
-        raise DataError(f"the model of {path} has no users or no items: nothing to serve")
+        raise DataError(
+            f"the model of {path} has no users or no items: nothing to serve"
+        )
     items = items or _beside([path, *([like.path] if like else [])])
     information, catalogue = _information(model, items), model.catalogue(items)
-    record = read_object(path / "record.json") if (path / "record.json").is_file() else {}
+    record = (
+        read_object(path / "record.json") if (path / "record.json").is_file() else {}
+    )
     graph = ItemGraph(model.known)
     if like is not None and like.model.known.digest == model.known.digest:
         graph = like.graph
@@ -221,10 +248,16 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     answer()
     popular = np.argsort(-model.known.popularity, kind="stable")
     spelled = [" ".join(info.title.casefold().split()) for info in information]
-    hosts = {"/".join(i.picture.split("/")[:3]) for i in information if i.picture[:4] == "http"}
+    hosts = {
+        "/".join(i.picture.split("/")[:3])
+        for i in information
+        if i.picture[:4] == "http"
+    }
     return LoadedRun(
         path=path,
-        label=f"{name}, {record['init']} initialisation" if record.get("init") else name,
+        label=f"{name}, {record['init']} initialisation"
+        if record.get("init")
+        else name,
         model=model,
         ids=tuple(model.items.ids.to_pylist()),
         shown=information,
@@ -241,10 +274,13 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
 
 def _beside(folders: Sequence[Path]) -> Path | None:
     """The item table of a run."""
-    beside = (place / "items.parquet" for path in folders for place in (path, path.parent))
+    beside = (
+        place / "items.parquet" for path in folders for place in (path, path.parent)
+    )
     # A model's own folder has an items.parquet too: ids without titles.
     return next(
-        (p for p in beside if p.is_file() and not p.with_name("model.json").is_file()), None
+        (p for p in beside if p.is_file() and not p.with_name("model.json").is_file()),
+        None,
     )
 
 

@@ -11,14 +11,22 @@ from traceback import extract_tb
 
 import psutil
 from fastapi.responses import JSONResponse
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leporid.serve.access import Access
 from leporid.serve.batching import Budget, ClientOverloadedError, Turns
 from leporid.serve.schemas import ServeLimits
 
-POLICY = "default-src 'self'; img-src 'self' data: {}; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'self'; img-src 'self' data: {}; base-uri 'none'; form-action 'none'"
+)
 """What our pages may load; pictures from the hosts that the table of items names, too."""
 _BYTES = 10
 """Of a body, per unit of work: parsing 1 MiB holds up everybody for 25 ms."""
@@ -51,7 +59,9 @@ class LogRateLimit(logging.Filter):
             return False
         self._last[key] = now, 0
         if suppressed:
-            record.msg = f"{record.msg} ({suppressed} more like this since it was last written)"
+            record.msg = (
+                f"{record.msg} ({suppressed} more like this since it was last written)"
+            )
         return True
 
 
@@ -67,21 +77,37 @@ class Metrics:
         self._registry = own = CollectorRegistry()
         self._length = 10_000
         labels = ("path", "method", "status")
-        self._requests = Counter("leporid_requests", "Answered requests.", labels, registry=own)
+        self._requests = Counter(
+            "leporid_requests", "Answered requests.", labels, registry=own
+        )
         self._seconds = Histogram(
-            "leporid_request_seconds", "Time to answer.", ["path"], buckets=_BUCKETS, registry=own
+            "leporid_request_seconds",
+            "Time to answer.",
+            ["path"],
+            buckets=_BUCKETS,
+            registry=own,
         )
         self.events = Counter("leporid_events", "Events kept.", registry=own)
-        self.impressions = Counter("leporid_impressions", "Impressions kept.", registry=own)
+        self.impressions = Counter(
+            "leporid_impressions", "Impressions kept.", registry=own
+        )
         self.lost_impressions = Counter(
-            "leporid_lost_impressions", "Impressions that the store refused.", registry=own
+            "leporid_lost_impressions",
+            "Impressions that the store refused.",
+            registry=own,
         )
         self.reloads = Counter("leporid_reloads", "Runs loaded again.", registry=own)
-        self.connections = Gauge("leporid_connections", "Open connections.", registry=own)
-        self.refused = Counter(
-            "leporid_refused_connections", "Closed because there were too many.", registry=own
+        self.connections = Gauge(
+            "leporid_connections", "Open connections.", registry=own
         )
-        resident = Gauge("process_resident_memory_bytes", "Resident memory.", registry=own)
+        self.refused = Counter(
+            "leporid_refused_connections",
+            "Closed because there were too many.",
+            registry=own,
+        )
+        resident = Gauge(
+            "process_resident_memory_bytes", "Resident memory.", registry=own
+        )
         resident.set_function(lambda: psutil.Process().memory_info().rss)
         for name, value in gauges.items():
             about = name.replace("_", " ").capitalize()
@@ -119,7 +145,9 @@ class RequestLog:
         began = time.perf_counter()
         status = 0
         sent = dict(scope["headers"]).get(b"x-request-id", b"")
-        identity = sent.decode() if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(8)
+        identity = (
+            sent.decode() if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(8)
+        )
         scope.setdefault("state", {})["request_id"] = identity
         policy = (b"content-security-policy", POLICY.format(self.hosts()).encode())
         headers = [*_HEADERS, policy, (b"x-request-id", identity.encode())]
@@ -143,7 +171,9 @@ class RequestLog:
             # All unknown paths and methods share one label, so there are few labels.
             path = getattr(scope.get("route"), "path", "other")
             method = "other" if path == "other" or status == 405 else scope["method"]
-            self.metrics.request(path, method, status or 500, time.perf_counter() - began)
+            self.metrics.request(
+                path, method, status or 500, time.perf_counter() - began
+            )
 
 
 @dataclass
@@ -169,7 +199,9 @@ class Guard:
         await self.turns.wait(f"{client_of(scope)} {is_health(scope)}")
         headers = dict(scope["headers"])
         try:
-            body = self._refused(scope, headers) or await self._body(scope, headers, receive)
+            body = self._refused(scope, headers) or await self._body(
+                scope, headers, receive
+            )
         except ClientOverloadedError as error:
             body = refusal(429, str(error), {"retry-after": "1"})
         if isinstance(body, JSONResponse):
@@ -177,10 +209,14 @@ class Guard:
         else:
             await self.app(scope, _replayed(body, receive), send)
 
-    def _refused(self, scope: Scope, headers: dict[bytes, bytes]) -> JSONResponse | None:
+    def _refused(
+        self, scope: Scope, headers: dict[bytes, bytes]
+    ) -> JSONResponse | None:
         """The answer to a request without a token, or for another host, or for several."""
         named = sum(name == b"host" for name, _ in scope["headers"])
-        if named > 1:  # RFC 9112, 3.2: a proxy before us may have believed the other one
+        if (
+            named > 1
+        ):  # RFC 9112, 3.2: a proxy before us may have believed the other one
             return refusal(400, f"the request has {named} Host headers: send one")
         if named == 0 and scope.get("http_version") == "1.1":
             return refusal(400, "the request has no Host header: send one")
@@ -193,7 +229,9 @@ class Guard:
         if is_health(scope) or self.access.may_read(headers.get(b"authorization", b"")):
             return None
         # A browser asks its user for a name and a password then.
-        challenge = {"www-authenticate": 'Bearer, Basic realm="leporid: the token as password"'}
+        challenge = {
+            "www-authenticate": 'Bearer, Basic realm="leporid: the token as password"'
+        }
         return refusal(401, "the token is missing or wrong", challenge)
 
     async def _body(
@@ -239,14 +277,22 @@ def client_of(scope: Scope) -> str:
     return (scope.get("client") or ("",))[0]
 
 
-def refusal(status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def refusal(
+    status: int, text: str, headers: dict[str, str] | None = None
+) -> JSONResponse:
     """One sentence, and the end of the connection: a body may still be on its way."""
-    return JSONResponse({"error": text}, status, {"connection": "close", **(headers or {})})
+    return JSONResponse(
+        {"error": text}, status, {"connection": "close", **(headers or {})}
+    )
 
 
 def _host(header: str) -> str:
     """The name or address in a Host header, without the port, in lower case."""
-    name = header[1:].partition("]")[0] if header.startswith("[") else header.partition(":")[0]
+    name = (
+        header[1:].partition("]")[0]
+        if header.startswith("[")
+        else header.partition(":")[0]
+    )
     return name.lower()
 
 

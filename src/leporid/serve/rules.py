@@ -14,7 +14,12 @@ from leporid.serve.schemas import RequestError
 def bind_cost(rules: Rules, n_items: int) -> int:
     """Work in units of 10 microseconds (measured: 0.1 to 4 times that): columns times items."""
     conditions = [*rules.only.values(), *rules.exclude.values()]
-    columns = len(conditions) + len(rules.boost) + len(rules.max_per) + len(rules.max_per_rarest)
+    columns = (
+        len(conditions)
+        + len(rules.boost)
+        + len(rules.max_per)
+        + len(rules.max_per_rarest)
+    )
     listed = sum(len(values) for values in conditions if isinstance(values, list))
     return 20 + columns * (5 + n_items // 500) + listed // 10
 
@@ -39,5 +44,9 @@ async def bind_rules(
 def _as_request_errors() -> Iterator[None]:
     try:
         yield
-    except (LeporidError, UnicodeError, RecursionError) as error:  # a lone surrogate is no id
+    except (
+        LeporidError,
+        UnicodeError,
+        RecursionError,
+    ) as error:  # a lone surrogate is no id
         raise RequestError(f"rules: {shortened(error, 300)}") from error

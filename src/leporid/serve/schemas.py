@@ -6,7 +6,15 @@ The OpenAPI document is generated from these classes.
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from leporid.config import Config, setting
@@ -99,25 +107,36 @@ class _In(BaseModel):
 class RecommendRequest(_In):
     """Known users, or histories of new users (or both)."""
 
-    users: _Bounded[Id] = Field([], description="User ids, of the log or of sent events.")
+    users: _Bounded[Id] = Field(
+        [], description="User ids, of the log or of sent events."
+    )
     histories: _Bounded[_Bounded[Id]] = Field(
         [], description="Item ids in time order, one list each."
     )
     n: StrictInt = Field(10, ge=1, description="Length of each list.")
     exclude: _Bounded[Id] = Field([], description="Items not to recommend.")
-    candidates: _Bounded[Id] | None = Field(None, description="The only items to rank [all].")
+    candidates: _Bounded[Id] | None = Field(
+        None, description="The only items to rank [all]."
+    )
     include_seen: StrictBool | None = Field(
         None, description="Also list what the user already has [as trained]."
     )
-    exclude_seen: StrictBool | None = Field(None, description="The opposite of include_seen.")
+    exclude_seen: StrictBool | None = Field(
+        None, description="The opposite of include_seen."
+    )
     exclude_seen_by_other: StrictBool = Field(
         False, description="Leave out what the other served run knows of a user, too."
     )
-    explain: StrictBool = Field(False, description="Name the items of the history that say why.")
-    rules: dict[str, Any] | None = Field(
-        None, description="only, exclude, max_per, diversity, boost, slots ...: leporid.Rules."
+    explain: StrictBool = Field(
+        False, description="Name the items of the history that say why."
     )
-    run: RunName | None = Field(None, description="Which served run [main, or as --share divides].")
+    rules: dict[str, Any] | None = Field(
+        None,
+        description="only, exclude, max_per, diversity, boost, slots ...: leporid.Rules.",
+    )
+    run: RunName | None = Field(
+        None, description="Which served run [main, or as --share divides]."
+    )
 
     def check(self, limits: ServeLimits) -> None:
         """Refuse a request for nothing, or for too much."""
@@ -133,7 +152,9 @@ class RecommendRequest(_In):
         named = len(self.exclude) + len(self.candidates or ())
         for number, history in enumerate(self.histories):
             if not history:
-                raise RequestError(f"history {number} is empty: give at least one item id")
+                raise RequestError(
+                    f"history {number} is empty: give at least one item id"
+                )
             bound(f"items in history {number}", len(history), limits.history_length)
             named += len(history)
         bound("items named in the request", named, limits.item_list)
@@ -165,7 +186,9 @@ class EventsRequest(_In):
             if not 0 < len(str(event.user)) <= ID_LENGTH:
                 raise RequestError(f"a user id has 1 to {ID_LENGTH} characters")
             if "\0" in str(event.user):
-                raise RequestError("a user id must not contain NUL: no database would keep it")
+                raise RequestError(
+                    "a user id must not contain NUL: no database would keep it"
+                )
 
 
 class Item(BaseModel):
@@ -182,8 +205,12 @@ class Reason(BaseModel):
 
     id: int | str
     title: str
-    similarity: float | None = Field(None, description="Jaccard similarity of their users.")
-    contribution: float | None = Field(None, description="Its part of the model's score.")
+    similarity: float | None = Field(
+        None, description="Jaccard similarity of their users."
+    )
+    contribution: float | None = Field(
+        None, description="Its part of the model's score."
+    )
 
 
 class Recommendation(Item):
@@ -198,13 +225,17 @@ class Result(BaseModel):
 
     user: int | str | None
     run: RunName = Field(description="The run that made the list.")
-    folded_in: bool = Field(description="Embedded from a history rather than known to the model.")
+    folded_in: bool = Field(
+        description="Embedded from a history rather than known to the model."
+    )
     new_events: int
     unknown: list[int | str] = Field(
         description="Items of the history that the model does not know."
     )
     items: list[Recommendation]
-    reasons: str | None = Field(None, description="What `because` holds; null without `explain`.")
+    reasons: str | None = Field(
+        None, description="What `because` holds; null without `explain`."
+    )
 
 
 class RunInfo(BaseModel):
@@ -213,7 +244,9 @@ class RunInfo(BaseModel):
     name: RunName
     label: str
     model: str
-    fitted: str = Field(description="What it was fitted on, and whether that is fit to deploy.")
+    fitted: str = Field(
+        description="What it was fitted on, and whether that is fit to deploy."
+    )
     users: int
     items: int
     metrics: dict[str, float]
@@ -224,7 +257,9 @@ class RecommendAnswer(BaseModel):
     """One result per user: the users in order, then the histories in order."""
 
     run: str = Field(description="The label of the run that answered, or of both.")
-    impressions: int = Field(description="Lists of this answer that are on disk, under --share.")
+    impressions: int = Field(
+        description="Lists of this answer that are on disk, under --share."
+    )
     results: list[Result]
 
 
@@ -274,7 +309,9 @@ class Health(BaseModel):
 
     status: Literal["ok"]
     version: str
-    writable: bool = Field(description="Whether events are accepted, from those who may.")
+    writable: bool = Field(
+        description="Whether events are accepted, from those who may."
+    )
     runs: list[RunInfo]
 
 

@@ -57,7 +57,9 @@ def serve_forever(
             print(f"{served['label']}: {served['fitted']}", file=sys.stderr, flush=True)
         print(app.state.access.sentence(), file=sys.stderr, flush=True)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        print(f"serving {run} on http://{shown}:{address[1]} (Ctrl-C stops)", flush=True)
+        print(
+            f"serving {run} on http://{shown}:{address[1]} (Ctrl-C stops)", flush=True
+        )
         settings = uvicorn.Config(
             app,
             http=BoundedConnection,
@@ -91,7 +93,9 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}"
+        ) from error
     return listening
 
 
@@ -107,7 +111,11 @@ class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         state, limits = self.server_state, self.server_state.limits
-        others = [link.client and link.client[0] for link in self.connections if link._admitted]
+        others = [
+            link.client and link.client[0]
+            for link in self.connections
+            if link._admitted
+        ]
         own = sum(address == (self.client and self.client[0]) for address in others)
         if len(others) < limits.connections and own < limits.connections_per_client:
             self._admitted = True
@@ -122,7 +130,11 @@ class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def data_received(self, data: bytes) -> None:
         came, parsed = self._held + data, 0
-        while parsed < len(came) and not self.transport.is_closing() and not _is_answering(self):
+        while (
+            parsed < len(came)
+            and not self.transport.is_closing()
+            and not _is_answering(self)
+        ):
             self._parse(came[parsed : parsed + _PARSED_BYTES])
             parsed += _PARSED_BYTES
         self._held = came[parsed:]
@@ -159,7 +171,10 @@ def _only_health(app: Any, status: int) -> Any:
     """The application for a connection too many."""
 
     async def crowded(scope: Any, receive: Any, send: Any) -> None:
-        text, again = "too many connections: try again in a moment", {"retry-after": "1"}
+        text, again = (
+            "too many connections: try again in a moment",
+            {"retry-after": "1"},
+        )
         answer = app if is_health(scope) else refusal(status, text, again)
         await answer(scope, receive, send)
 
@@ -169,13 +184,17 @@ def _only_health(app: Any, status: int) -> Any:
 class TimedServer(uvicorn.Server):
     """uvicorn's server; each second it looks for connections that keep it waiting."""
 
-    def __init__(self, config: uvicorn.Config, limits: ServeLimits, metrics: Metrics) -> None:
+    def __init__(
+        self, config: uvicorn.Config, limits: ServeLimits, metrics: Metrics
+    ) -> None:
         super().__init__(config)
         self._limits = limits
         state: Any = self.server_state  # what uvicorn hands to every connection
         state.limits, state.metrics, state.crowded = limits, metrics, deque()
         metrics.connections.set_function(lambda: len(state.connections))
-        self._since: dict[Any, tuple[Any, float]] = {}  # connection: its state, and since when
+        self._since: dict[
+            Any, tuple[Any, float]
+        ] = {}  # connection: its state, and since when
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second by uvicorn."""

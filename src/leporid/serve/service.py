@@ -81,7 +81,9 @@ class UserQuery:
         if self.user is None:
             return
         repeats = self.run.model.fitting.include_seen
-        events = self.run.known_items(stored if repeats else list(dict.fromkeys(stored)))
+        events = self.run.known_items(
+            stored if repeats else list(dict.fromkeys(stored))
+        )
         self.stored = events
         _, self.known, before = self.run.find_user(self.user, required=len(events) == 0)
         events = events[~np.isin(events, before)]
@@ -110,15 +112,28 @@ class UserQuery:
         """The JSON of a ranked list, int32[n] with -1 as padding; made off the event loop."""
         run, chosen = self.run, items[items >= 0][: self.n]
         pairs = zip(chosen.tolist(), scores[: len(chosen)].tolist(), strict=True)
-        best = [{**run.item(index), "score": score, "because": None} for index, score in pairs]
+        best = [
+            {**run.item(index), "score": score, "because": None}
+            for index, score in pairs
+        ]
         if self.impression is not None:
-            self.impression = self.impression._replace(items=tuple(str(i["id"]) for i in best))
+            self.impression = self.impression._replace(
+                items=tuple(str(i["id"]) for i in best)
+            )
         if self.explain:
             known = None if folded_in else self.known
-            for item, because in zip(best, run.because(chosen, self.history, known), strict=True):
+            for item, because in zip(
+                best, run.because(chosen, self.history, known), strict=True
+            ):
                 item["because"] = because
-        asked = self.asked if self.known is None else run.model.users.external(self.known)
-        about: dict[str, Any] = {"user": asked, "run": self.name, "folded_in": folded_in}
+        asked = (
+            self.asked if self.known is None else run.model.users.external(self.known)
+        )
+        about: dict[str, Any] = {
+            "user": asked,
+            "run": self.name,
+            "folded_in": folded_in,
+        }
         about |= {"new_events": self.n_events, "unknown": self.unknown, "items": best}
         about["reasons"] = run.model.reason_kind if self.explain else None
         return to_json(about)
@@ -148,7 +163,10 @@ class Service:
         self._items = items
         self._reloading = asyncio.Lock()
         self.budget = Budget(self.limits.client_rate, self.limits.client_burst)
-        most = {"waiting": self.limits.waiting, "per_client": self.limits.waiting_per_client}
+        most = {
+            "waiting": self.limits.waiting,
+            "per_client": self.limits.waiting_per_client,
+        }
         self._scoring: Batcher[UserQuery, bytes] = Batcher(
             lambda queries: self.rank(queries),
             cost=lambda query: query.cost,
@@ -173,7 +191,9 @@ class Service:
         for name, path in self._folders.items():
             runs[name] = run = load_run(path, self._items, like=runs.get("main"))
             if self._include_seen is not None:
-                run.model.fitting = run.model.fitting.replace(include_seen=self._include_seen)
+                run.model.fitting = run.model.fitting.replace(
+                    include_seen=self._include_seen
+                )
         return runs
 
     async def reload(self) -> None:
@@ -182,12 +202,16 @@ class Service:
             try:
                 fresh = await asyncio.to_thread(self._load)
                 # The first score of a model prepares what it keeps: before the swap, not after.
-                await self._scoring.submit([_first_query(run) for run in fresh.values()])
+                await self._scoring.submit(
+                    [_first_query(run) for run in fresh.values()]
+                )
                 await asyncio.gather(*(run.graph.ready() for run in fresh.values()))
             except LeporidError:
                 raise
             except Exception as error:
-                raise DataError(f"the folder is broken: {type(error).__name__}") from error
+                raise DataError(
+                    f"the folder is broken: {type(error).__name__}"
+                ) from error
             self.runs = fresh
             del fresh
             self.after_load()
@@ -196,7 +220,9 @@ class Service:
     def run(self, name: s.RunName) -> LoadedRun:
         """A served run by its name."""
         if name not in self.runs:
-            raise s.RequestError("there is no run to compare with: start with --compare RUN2")
+            raise s.RequestError(
+                "there is no run to compare with: start with --compare RUN2"
+            )
         return self.runs[name]
 
     def run_infos(self) -> list[dict[str, Any]]:
@@ -223,7 +249,9 @@ class Service:
         if self._test is not None and request.rules and not request.run:
             try:
                 shared["compare"] = await self._shared(request, "compare", client)
-            except s.RequestError:  # rules of items that this run does not have: no test
+            except (
+                s.RequestError
+            ):  # rules of items that this run does not have: no test
                 request = request.model_copy(update={"run": "main"})
         queries = []
         for user in request.users:
@@ -250,19 +278,32 @@ class Service:
             if gone is not None and cost > _LARGE:
                 await asyncio.wait([gone], timeout=_PAUSE_SECONDS)
             for served in {query.run for query in queries if query.explain}:
-                await served.graph.ready()  # here: the scoring thread answers others meanwhile
+                await (
+                    served.graph.ready()
+                )  # here: the scoring thread answers others meanwhile
             rows = await self._scoring.submit(queries, client, gone)
         finally:
             if gone is not None:
                 gone.cancel()
-        shown, stored = [query.impression for query in queries if query.impression is not None], 0
+        shown, stored = (
+            [query.impression for query in queries if query.impression is not None],
+            0,
+        )
         if shown and self._test is not None:
             stored = await self._test.keep(shown, client, self._writing, self.metrics)
-        label = to_json(" and ".join(dict.fromkeys(query.run.label for query in queries)))
-        return b'{"run":%s,"impressions":%d,"results":[%s]}' % (label, stored, b",".join(rows))
+        label = to_json(
+            " and ".join(dict.fromkeys(query.run.label for query in queries))
+        )
+        return b'{"run":%s,"impressions":%d,"results":[%s]}' % (
+            label,
+            stored,
+            b",".join(rows),
+        )
 
     def _charge(self, client: str, cost: int) -> None:
-        s.bound("work (20 + n per user, more with explain or rules)", cost, self.limits.cost)
+        s.bound(
+            "work (20 + n per user, more with explain or rules)", cost, self.limits.cost
+        )
         self.budget.charge(client, cost)
 
     async def _shared(
@@ -270,7 +311,9 @@ class Service:
     ) -> dict[str, Any]:
         """What the queries of a request to one run have in common."""
         run = self.runs[name]
-        rules = await bind_rules(request.rules, run, request.n, partial(self._charge, client))
+        rules = await bind_rules(
+            request.rules, run, request.n, partial(self._charge, client)
+        )
 
         def indices(ids: Sequence[int | str]) -> NDArray[np.int32]:
             # The client did not ask for a test's other run: what that does not know is left out.
@@ -282,15 +325,24 @@ class Service:
             **{"run": run, "name": name, "n": request.n, "explain": request.explain},
             "others": tuple(other for other in served if other is not run),
             "include_seen": run.model.shows(request.shows_seen()),
-            "candidates": None if request.candidates is None else indices(request.candidates),
+            "candidates": None
+            if request.candidates is None
+            else indices(request.candidates),
             "excluded": indices(request.exclude),
             "rules": rules,
         }
 
-    def _impression(self, user: int | str, request: s.RecommendRequest) -> Impression | None:
+    def _impression(
+        self, user: int | str, request: s.RecommendRequest
+    ) -> Impression | None:
         """The list of a user who takes part in a test: one whom all runs were trained with."""
         # No database keeps a NUL.
-        if self._test is None or request.run or "\0" in str(user) or not self._all_know(user):
+        if (
+            self._test is None
+            or request.run
+            or "\0" in str(user)
+            or not self._all_know(user)
+        ):
             return None
         return self._test.impression(self.runs["main"].find_user(user)[0])
 
@@ -306,7 +358,9 @@ class Service:
         answers: Ranked = {}
         users = list({query.user for query in queries if query.user is not None})
         last = self.limits.history_length
-        new = self.store.items_of(users, last) if self.store is not None and users else {}
+        new = (
+            self.store.items_of(users, last) if self.store is not None and users else {}
+        )
         groups: dict[Any, list[UserQuery]] = defaultdict(list)
         for query in queries:
             try:
@@ -315,7 +369,9 @@ class Service:
                 answers[query] = error
             else:
                 ruled = query.rules, query.rules and query.n  # the pool depends on n
-                groups[query.run, query.folds_in, query.candidates is None, *ruled].append(query)
+                groups[
+                    query.run, query.folds_in, query.candidates is None, *ruled
+                ].append(query)
         for (run, folds_in, *_), group in groups.items():
             with torch_threads(run.threads):
                 try:
@@ -327,25 +383,37 @@ class Service:
                     answers |= self._group(run, known, False) if known else {}
         return [answers[query] for query in queries]
 
-    def _group(self, run: LoadedRun, queries: list[UserQuery], folds_in: bool) -> Ranked:
+    def _group(
+        self, run: LoadedRun, queries: list[UserQuery], folds_in: bool
+    ) -> Ranked:
         hidden = Sequences.from_rows([query.hidden() for query in queries])
         # The newest part of a long history says most, and bounds the work.
         last = self.limits.history_length
         recent = [query.history[-last:] for query in queries] if folds_in else []
-        users = None if folds_in else np.asarray([query.known for query in queries], np.int32)
+        users = (
+            None
+            if folds_in
+            else np.asarray([query.known for query in queries], np.int32)
+        )
         longest, top = max(query.n for query in queries), None
         # A list of candidates may miss everything a first stage keeps.
         rules = queries[0].rules
         if self.limits.two_stage and queries[0].candidates is None and rules is None:
             histories = Sequences.from_rows(recent) if folds_in else None
             kept = max(self.limits.two_stage, 2 * longest)
-            top = run.model.retrieve(users, longest, kept, histories=histories, hidden=hidden)
+            top = run.model.retrieve(
+                users, longest, kept, histories=histories, hidden=hidden
+            )
         if top is None:
             model = run.model
-            scores = model.score_histories(recent) if users is None else model.score(users)
+            scores = (
+                model.score_histories(recent) if users is None else model.score(users)
+            )
             top = (rules.top_k if rules else masked_top_k)(scores, longest, seen=hidden)
         lists = zip(queries, top.items, top.scores, strict=True)
-        return {query: query.result(items, found, folds_in) for query, items, found in lists}
+        return {
+            query: query.result(items, found, folds_in) for query, items, found in lists
+        }
 
     async def store_events(self, request: s.EventsRequest, client: str = "") -> int:
         """Keep events; when this returns they are on disk."""
@@ -357,12 +425,16 @@ class Service:
             when = now if event.time is None else event.time
             events.append(Event(run.find_user(event.user)[0], str(item), when))
         if self.store is None:
-            raise s.RequestError("this server keeps no events: start it with --store FILE")
+            raise s.RequestError(
+                "this server keeps no events: start it with --store FILE"
+            )
         [stored] = await self._writing.submit([events], client)
         self.metrics.events.inc(stored)
         return stored
 
-    def _add(self, requests: list[list[Event] | list[Impression]]) -> list[int | LeporidError]:
+    def _add(
+        self, requests: list[list[Event] | list[Impression]]
+    ) -> list[int | LeporidError]:
         """Several requests in one transaction: they share the wait for the disk."""
         assert self.store is not None
         rows = [row for request in requests for row in request]
@@ -381,7 +453,9 @@ class Service:
         key, stored = run.find_user(name)[0], list[str]()
         if self.store is not None:
             last = self.limits.history_length
-            stored = (await asyncio.to_thread(self.store.items_of, [key], last)).get(key, [])
+            stored = (await asyncio.to_thread(self.store.items_of, [key], last)).get(
+                key, []
+            )
         return run.user(name, stored)
 
     def close(self) -> None:

@@ -30,7 +30,9 @@ _INSERT = 'INSERT INTO events ("user", item, time) VALUES ({mark}, {mark}, {mark
 _LAST = 'SELECT item FROM events WHERE "user" = {mark} ORDER BY time DESC, id DESC LIMIT {mark}'
 _ALL = 'SELECT "user", item, time FROM events ORDER BY id'
 _SHOWN = 'main, compare, run, "user", items, time'
-_INSERT_SHOWN = f"INSERT INTO impressions ({_SHOWN}) VALUES ({', '.join(['{mark}'] * 6)})"
+_INSERT_SHOWN = (
+    f"INSERT INTO impressions ({_SHOWN}) VALUES ({', '.join(['{mark}'] * 6)})"
+)
 _MEMORY = ":memory:"
 """What SQLite takes for the name of a database that ends with its connection."""
 _ALL_SHOWN = f"SELECT {_SHOWN} FROM impressions ORDER BY id"
@@ -69,7 +71,9 @@ def open_store(where: str | Path) -> EventStore:
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresStore(text)
     if "://" in text:  # it may hold a password, so it is not repeated
-        raise DataError("a store is a SQLite file or a URL that begins with postgresql://")
+        raise DataError(
+            "a store is a SQLite file or a URL that begins with postgresql://"
+        )
     return SqliteStore(where)
 
 
@@ -100,7 +104,9 @@ class EventStore(abc.ABC):
         """All or nothing."""
         return link.transaction()  # type: ignore[no-any-return]
 
-    def add(self, events: Sequence[Event], impressions: Sequence[Impression] = ()) -> None:
+    def add(
+        self, events: Sequence[Event], impressions: Sequence[Impression] = ()
+    ) -> None:
         """Keep them; they are on disk when this returns, all of them or none."""
         shown = [row._replace(items=json.dumps(row.items)) for row in impressions]  # type: ignore[arg-type]
         with self._link("write") as link, self._transaction(link):
@@ -116,7 +122,9 @@ class EventStore(abc.ABC):
             for user in (user for user in users if "\0" not in user):
                 rows = link.execute(query, (user, last)).fetchall()
                 if rows:
-                    items[user] = [self._sound(user, item)[1] for (item,) in reversed(rows)]
+                    items[user] = [
+                        self._sound(user, item)[1] for (item,) in reversed(rows)
+                    ]
         return items
 
     def events(self) -> Iterator[Event]:
@@ -184,7 +192,9 @@ class SqliteStore(EventStore):
         self.path = Path(path)
         self.name = f"the event store {path}"
         if str(self.path) == _MEMORY:
-            raise DataError(f"a store in memory ({_MEMORY}) keeps nothing: name a file for it")
+            raise DataError(
+                f"a store in memory ({_MEMORY}) keeps nothing: name a file for it"
+            )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__()
         with self._link("write"), self._link("read"):
@@ -283,26 +293,36 @@ def merged_log(
         events = list(opened.events())
     if not events:
         # A URL may hold a password.
-        raise DataError(f"{'the store' if '://' in str(store) else store} holds no events yet")
+        raise DataError(
+            f"{'the store' if '://' in str(store) else store} holds no events yet"
+        )
     if log is not None and log.time is None:
         raise DataError(
             "the log has no times, so events cannot be put in order with it: read it with "
             "--order file if its rows are in time order"
         )
-    if log is not None and (log.weight is not None or log.goal is not None or log.disliked):
+    if log is not None and (
+        log.weight is not None or log.goal is not None or log.disliked
+    ):
         raise DataError(
             "the log has weights or kinds of events, and events have none: read it without them"
         )
     kinds = {"user_id": pa.string(), "item_id": pa.string(), "timestamp": pa.int64()}
-    table = pa.table(dict(zip(kinds, zip(*events, strict=True), strict=True)), pa.schema(kinds))
+    table = pa.table(
+        dict(zip(kinds, zip(*events, strict=True), strict=True)), pa.schema(kinds)
+    )
     if log is not None:
         table = pa.concat_tables([log.to_table().cast(table.schema), table])
     sides: list[Any] = []
     for kind in ("user", "item"):
         texts = table[f"{kind}_id"].combine_chunks()
-        whole = pc.all(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$")).as_py()
+        whole = pc.all(
+            pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$")
+        ).as_py()
         values = texts.cast(pa.int64()) if whole else texts
         known = IdMap.from_values(values, kind)
         sides += [known, known.encode(values)]
     (users, user, items, item), time = sides, table["timestamp"].to_numpy()
-    return Interactions.from_arrays(user, item, time, users, items, duplicates=duplicates)
+    return Interactions.from_arrays(
+        user, item, time, users, items, duplicates=duplicates
+    )

@@ -79,7 +79,11 @@ class NeighbourLists(NamedTuple):
     @classmethod
     def empty(cls, n: int, k: int) -> Self:
         """Room for k neighbours of each of n rows."""
-        return cls(np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32))
+        return cls(
+            np.empty((n, k), np.int32),
+            np.empty((n, k), np.float32),
+            np.zeros(n, np.int32),
+        )
 
     def csr(self, columns: int) -> sparse.csr_array:
         """float32[n, columns] with the weights; a copy."""
@@ -131,7 +135,10 @@ def rank_columns(members: BinaryCSR) -> Columns:
 
 
 def query_rows(
-    members: BinaryCSR, columns: Columns, terms: Terms, own: NDArray[np.int64] | None = None
+    members: BinaryCSR,
+    columns: Columns,
+    terms: Terms,
+    own: NDArray[np.int64] | None = None,
 ) -> Queries:
     """The rows whose neighbours are searched; `own` as in `Queries`, None for -1 everywhere."""
     words = np.zeros((members.n, columns.panels, WORDS), np.uint64)
@@ -146,7 +153,11 @@ def fitted_rows(
 ) -> Fitted:
     """The rows to be searched; `rows` are the same as queries, where these exist already."""
     rows = query_rows(members, columns, terms) if rows is None else rows
-    n, chunks, rare = members.n, -(-members.n // CHUNK), _rare_columns(members, columns.panels)
+    n, chunks, rare = (
+        members.n,
+        -(-members.n // CHUNK),
+        _rare_columns(members, columns.panels),
+    )
     bits = np.zeros((chunks, columns.panels, WORDS, CHUNK), np.uint64)
     for chunk, first in enumerate(range(0, n, CHUNK)):
         words = rows.words[first : first + CHUNK]
@@ -191,7 +202,9 @@ def search_bytes(members: BinaryCSR, k: int, threads: int) -> int:
     """What the neighbour search holds in memory, apart from the lists it writes."""
     n, columns = members.n, rank_columns(members)
     words = 8 * WORDS * columns.panels * n
-    popular = columns.rank[members.columns] < columns.panels * PANEL if columns.panels else 0
+    popular = (
+        columns.rank[members.columns] < columns.panels * PANEL if columns.panels else 0
+    )
     rare = len(members.columns) - int(np.count_nonzero(popular))
     lists = 6 * rare + 8 * -(-n // TILE) * _rare_columns(members, columns.panels)
     scratch = QUERIES * (2 * TILE + 8 * _capacity(k)) + 8 * _capacity(k) + 4 * TILE
@@ -214,7 +227,9 @@ def _fill(members: BinaryCSR, columns: Columns, words: Any, rare_start: Any) -> 
     rare_columns = np.empty(len(members.columns), np.uint32)
     filled = uint64(0)
     for row in range(len(members.indptr) - 1):
-        for position in range(uint64(members.indptr[row]), uint64(members.indptr[row + 1])):
+        for position in range(
+            uint64(members.indptr[row]), uint64(members.indptr[row + 1])
+        ):
             column = uint64(columns.rank[uint64(members.columns[position])])
             if column < popular:
                 words[row, column >> uint64(6)] |= uint64(1) << (column & uint64(63))

@@ -32,13 +32,23 @@ def huge_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 
 def _edges_code(
-    _typing: Any, columns: Any, weights: Any, x: Any, out: Any, start: Any, end: Any, row: Any
+    _typing: Any,
+    columns: Any,
+    weights: Any,
+    x: Any,
+    out: Any,
+    start: Any,
+    end: Any,
+    row: Any,
 ) -> Any:
     """out[row] += sum over p in [start, end) of weights[p] * x[columns[p]], 16 columns wide."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         arrays = zip(signature.args[:4], values[:4], strict=True)
-        data = (context.make_array(kind)(context, builder, value).data for kind, value in arrays)
+        data = (
+            context.make_array(kind)(context, builder, value).data
+            for kind, value in arrays
+        )
         _write_edges(builder, *data, *values[4:])
         return context.get_dummy_value()
 
@@ -49,18 +59,30 @@ _add_edges: Any = intrinsic(_edges_code)
 
 
 def _write_edges(
-    builder: Any, columns: Any, weights: Any, x: Any, out: Any, start: Any, end: Any, row: Any
+    builder: Any,
+    columns: Any,
+    weights: Any,
+    x: Any,
+    out: Any,
+    start: Any,
+    end: Any,
+    row: Any,
 ) -> None:
     """The code of `_add_edges`: two sums side by side, so that neither waits for the other."""
     number, index = x.type.pointee, ir.IntType(64)
     lanes = ir.VectorType(number, BLOCK)
     one, two, width = (ir.Constant(index, value) for value in (1, 2, BLOCK))
-    undefined, zero = ir.Constant(lanes, ir.Undefined), ir.Constant(lanes, [0.0] * BLOCK)
+    undefined, zero = (
+        ir.Constant(lanes, ir.Undefined),
+        ir.Constant(lanes, [0.0] * BLOCK),
+    )
     everywhere = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
     totals = [cgutils.alloca_once_value(builder, zero) for _ in range(2)]
     kind = "f32" if number == ir.FloatType() else "f64"
     signature = ir.FunctionType(lanes, [lanes] * 3)
-    fma = cgutils.get_or_insert_function(builder.module, signature, f"llvm.fma.v16{kind}")
+    fma = cgutils.get_or_insert_function(
+        builder.module, signature, f"llvm.fma.v16{kind}"
+    )
     align = 4
 
     def sixteen(data: Any, position: Any) -> Any:
@@ -73,19 +95,26 @@ def _write_edges(
         if weight.type != number:
             weight = builder.fpext(weight, number)
         values = builder.load(sixteen(x, column), align=align)
-        spread = builder.insert_element(undefined, weight, ir.Constant(ir.IntType(32), 0))
+        spread = builder.insert_element(
+            undefined, weight, ir.Constant(ir.IntType(32), 0)
+        )
         spread = builder.shuffle_vector(spread, undefined, everywhere)
         builder.store(builder.call(fma, [spread, values, builder.load(total)]), total)
 
     even = builder.sub(end, builder.and_(builder.sub(end, start), one))
-    with cgutils.for_range_slice(builder, start, even, two, intp=index) as (position, _):
+    with cgutils.for_range_slice(builder, start, even, two, intp=index) as (
+        position,
+        _,
+    ):
         edge(position, totals[0])
         edge(builder.add(position, one), totals[1])
     with builder.if_then(builder.icmp_unsigned("<", even, end)):
         edge(even, totals[0])
     target = sixteen(out, row)
     sums = builder.fadd(builder.load(totals[0]), builder.load(totals[1]))
-    builder.store(builder.fadd(builder.load(target, align=align), sums), target, align=align)
+    builder.store(
+        builder.fadd(builder.load(target, align=align), sums), target, align=align
+    )
 
 
 @kernel

@@ -67,9 +67,13 @@ def search_rows(
                 for slot in range(len(block)):
                     counters = scratch.counters[slot, (chunk - first) * CHUNK :]
                     _count_shared(fitted, queries, block[slot], chunk, counters)
-                    _collect(fitted, queries, block[slot], chunk, counters, scratch, slot)
+                    _collect(
+                        fitted, queries, block[slot], chunk, counters, scratch, slot
+                    )
                     # The candidates of another chunk might not fit into the buffer.
-                    if scratch.filled[slot] + uint64(CHUNK) > uint64(scratch.rows.shape[1]):
+                    if scratch.filled[slot] + uint64(CHUNK) > uint64(
+                        scratch.rows.shape[1]
+                    ):
                         _weigh(fitted, queries, block[slot], first, scratch, slot)
                         _keep_best(k, scratch, slot)
             for slot in range(len(block)):
@@ -81,10 +85,15 @@ def search_rows(
 
 
 @kernel(**INNER)
-def _scatter(fitted: Fitted, queries: Queries, query: int, tile: int, counters: Any) -> None:
+def _scatter(
+    fitted: Fitted, queries: Queries, query: int, tile: int, counters: Any
+) -> None:
     """Add one to the counter of each fitted row of the tile, for each rare column it shares."""
     list_start = fitted.list_start[tile]
-    first, last = uint64(queries.rare_start[query]), uint64(queries.rare_start[query + 1])
+    first, last = (
+        uint64(queries.rare_start[query]),
+        uint64(queries.rare_start[query + 1]),
+    )
     for position in range(first, last):
         column = uint64(queries.rare_columns[position])
         start, stop = uint64(list_start[column]), uint64(list_start[column + uint64(1)])
@@ -96,13 +105,17 @@ def _scatter(fitted: Fitted, queries: Queries, query: int, tile: int, counters: 
 def _popcount(word: Any) -> Any:
     """Set bits of a uint64, in a form that LLVM turns into its vector instruction."""
     word = word - ((word >> uint64(1)) & uint64(0x5555555555555555))
-    word = (word & uint64(0x3333333333333333)) + ((word >> uint64(2)) & uint64(0x3333333333333333))
+    word = (word & uint64(0x3333333333333333)) + (
+        (word >> uint64(2)) & uint64(0x3333333333333333)
+    )
     word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
     return (word * uint64(0x0101010101010101)) >> uint64(56)
 
 
 @kernel(inline="always")
-def _count_shared(fitted: Fitted, queries: Queries, query: int, chunk: int, counters: Any) -> None:
+def _count_shared(
+    fitted: Fitted, queries: Queries, query: int, chunk: int, counters: Any
+) -> None:
     """Add the popular columns that the query shares with each row of a chunk to its counters."""
     for panel in range(fitted.bits.shape[1]):
         bits, words = fitted.bits[chunk, panel], queries.words[query, panel]
@@ -173,14 +186,21 @@ def _collect(
 
 @kernel(**INNER)
 def _weigh(
-    fitted: Fitted, queries: Queries, query: int, chunk: int, scratch: Scratch, slot: int
+    fitted: Fitted,
+    queries: Queries,
+    query: int,
+    chunk: int,
+    scratch: Scratch,
+    slot: int,
 ) -> None:
     """Weigh the new candidates by the counters of the tile that begins at `chunk`."""
     rows, bits, terms = scratch.rows[slot], scratch.bits[slot], scratch.terms
     counters, base = scratch.counters[slot], uint64(chunk * CHUNK)
     x, y, g = queries.x[query], queries.y[query], queries.g
     first, filled = scratch.weighed[slot], scratch.filled[slot]
-    for position in range(first, filled):  # a loop of its own: divisions then become vectors
+    for position in range(
+        first, filled
+    ):  # a loop of its own: divisions then become vectors
         row = uint64(rows[position])
         terms[position], bits[position] = fitted.term[row], counters[row - base]
     for position in range(first, filled):
@@ -194,10 +214,14 @@ def _weigh(
 def _keep_best(k: int, scratch: Scratch, slot: int) -> None:
     """Keep the k best candidates; the k-th is the new threshold."""
     if scratch.filled[slot] >= uint64(k):
-        least = keep_best(scratch.bits[slot], scratch.rows[slot], scratch.filled[slot], k)
+        least = keep_best(
+            scratch.bits[slot], scratch.rows[slot], scratch.filled[slot], k
+        )
         scratch.filled[slot] = scratch.weighed[slot] = uint64(k)
         bound = scratch.bound.view(np.uint32)
-        if least >= bound[slot]:  # else the threshold is a guess, and fewer than k reach it
+        if (
+            least >= bound[slot]
+        ):  # else the threshold is a guess, and fewer than k reach it
             bound[slot], scratch.guessed[slot] = least, False
 
 
@@ -227,7 +251,9 @@ def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, steps: Any) -> Any
         middle = uint32(bottom + ((high - bottom) >> uint32(1)))
         above = uint32(0)
         for position in range(uint64(count)):
-            above = uint32(above + uint32(bits[position] > middle))  # += would make it 64 bits
+            above = uint32(
+                above + uint32(bits[position] > middle)
+            )  # += would make it 64 bits
         if above >= uint64(k):
             bottom = uint32(middle + uint32(1))
             if above == uint64(k):
@@ -238,7 +264,9 @@ def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, steps: Any) -> Any
 
 
 @kernel
-def keep_best(bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k: int) -> Any:
+def keep_best(
+    bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k: int
+) -> Any:
     """Move the k best candidates to the front, order kept; returns the k-th weight's bits."""
     bound = uint32(kth_largest(bits, count, k, int64(32)))
     kept = _keep(bits, rows, uint64(0), uint64(count), bound)

@@ -15,7 +15,9 @@ from leporid.kernel import kernel
 
 
 @kernel
-def row_limits(lists: NeighbourLists, k: int, first: int, stop: int, least: Any, last: Any) -> None:
+def row_limits(
+    lists: NeighbourLists, k: int, first: int, stop: int, least: Any, last: Any
+) -> None:
     """`least[i]`: the K-th weight of row i of [first, stop); `last[i]`: the last row taken at it.
 
     They are 0 and -1 where a row has fewer than K neighbours.
@@ -61,7 +63,9 @@ def add_lacking(
             limit = least[other]
             lacking[found] = position
             # The one order of neighbours there is: by weight, then by smaller index.
-            found += uint64((weight < limit) | ((weight == limit) & (row > last[other])))
+            found += uint64(
+                (weight < limit) | ((weight == limit) & (row > last[other]))
+            )
         for position in lacking[:found]:
             other = uint64(others[position])
             at = uint64(cursor[other])
@@ -72,7 +76,12 @@ def add_lacking(
 
 @kernel
 def merge_rows(
-    lists: NeighbourLists, first: int, stop: int, indptr: Any, indices: Any, weights: Any
+    lists: NeighbourLists,
+    first: int,
+    stop: int,
+    indptr: Any,
+    indices: Any,
+    weights: Any,
 ) -> None:
     """Merge a row's own neighbours with those at its end; writing never overtakes reading."""
     for row in range(first, stop):

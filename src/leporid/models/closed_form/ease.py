@@ -51,7 +51,10 @@ class EASE(ItemWeights):
     uses_weights = True
     config_class = EASEConfig
     config: EASEConfig
-    search_space: ClassVar[SearchSpace] = {"l2": Float(1.0, 10_000.0, log=True), **WINDOW_SPACE}
+    search_space: ClassVar[SearchSpace] = {
+        "l2": Float(1.0, 10_000.0, log=True),
+        **WINDOW_SPACE,
+    }
     weights: FittedArray[NDArray[np.float32] | sparse.csr_array] = FittedArray(
         shape=("items", "items")
     )
@@ -92,7 +95,9 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     by_item = canonical(profiles.T)
     for kind in (np.float32, np.float64):
         gram = rows_times(by_item, profiles)
-        matrix: NDArray[Any] = gram.astype(kind, copy=False).T  # symmetric, in Fortran order
+        matrix: NDArray[Any] = gram.astype(
+            kind, copy=False
+        ).T  # symmetric, in Fortran order
         del gram
         with np.errstate(over="ignore"):  # what float32 cannot hold is for float64
             matrix[np.diag_indices_from(matrix)] += l2
@@ -112,7 +117,9 @@ def _residual(profiles: sparse.csr_array, l2: float, inverse: NDArray[Any]) -> f
     """|(X'X + lambda I) P v - v| / |v| for a vector v of random signs; P is an upper triangle."""
     signs = np.random.default_rng(0).choice([-1.0, 1.0], len(inverse))
     product = linalg.get_blas_funcs("symv", dtype=inverse.dtype)
-    image = product(1.0, inverse, signs.astype(inverse.dtype), lower=0).astype(np.float64)
+    image = product(1.0, inverse, signs.astype(inverse.dtype), lower=0).astype(
+        np.float64
+    )
     error = profiles.T @ (profiles @ image) + l2 * image - signs
     return float(np.linalg.norm(error) / np.linalg.norm(signs))
 
@@ -158,7 +165,9 @@ def neighbour_regressions(
         gram = l2 * np.eye(len(block))
         _add_gram(csr_parts(canonical(by_item[block].T)), gram)
         units = np.eye(len(block))[:, served]
-        inverse = linalg.solve(gram, units, lower=True, assume_a="pos", check_finite=False)
+        inverse = linalg.solve(
+            gram, units, lower=True, assume_a="pos", check_finite=False
+        )
         weights = inverse / -inverse[served, np.arange(len(served))]
         weights[served, np.arange(len(served))] = 0
         rows.append(np.tile(block, len(served)))
@@ -167,7 +176,9 @@ def neighbour_regressions(
         todo[block[served]] = False
         progress.advance(len(served))
     entries = [np.concatenate(parts) for parts in (values, rows, columns)]
-    found = sparse.csr_array((entries[0], (entries[1], entries[2])), shape=(n_items, n_items))
+    found = sparse.csr_array(
+        (entries[0], (entries[1], entries[2])), shape=(n_items, n_items)
+    )
     found.eliminate_zeros()
     return canonical(found)
 

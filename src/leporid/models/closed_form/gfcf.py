@@ -71,12 +71,19 @@ class GFCF(ProfileRecommender):
         self._normalised, self._filter = normalised(rows), None
         return rows
 
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+    def _score_profiles(
+        self, profiles: sparse.csr_array, users: Indices | None
+    ) -> Scores:
         root = np.sqrt(item_counts(self.train_rows)).astype(np.float32)[:, None]
-        into, out = np.float32(self.config.alpha) * self.basis / root, (self.basis * root).T
+        into, out = (
+            np.float32(self.config.alpha) * self.basis / root,
+            (self.basis * root).T,
+        )
         if len(root) > self.config.max_items:
             across = canonical(profiles @ self._normalised.T)
-            return np.asarray(rows_times(across, self._normalised) + profiles @ into @ out)
+            return np.asarray(
+                rows_times(across, self._normalised) + profiles @ into @ out
+            )
         if self._filter is None:
             self._filter = into @ out
             self._filter += (self._normalised.T @ self._normalised).toarray()

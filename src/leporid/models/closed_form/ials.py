@@ -88,7 +88,9 @@ class Columns:
         From `initial` float32[n, D] a few steps are taken towards the solution, else all.
         """
         n, dim = matrix.shape[0], self.turned.shape[1]
-        found = np.zeros((n, dim), np.float32) if initial is None else initial @ self.basis
+        found = (
+            np.zeros((n, dim), np.float32) if initial is None else initial @ self.basis
+        )
         matrix, power = unit_size(matrix)
         config = self.config
         settings = config.unobserved_weight, config.l2, config.frequency_exponent, power
@@ -97,7 +99,15 @@ class Columns:
 
         def work(_thread: int) -> None:
             for block in blocks:
-                _descend(csr_parts(matrix), self.turned, self.gram, settings, found, most, block)
+                _descend(
+                    csr_parts(matrix),
+                    self.turned,
+                    self.gram,
+                    settings,
+                    found,
+                    most,
+                    block,
+                )
 
         on_each_thread(work, max(1, min(threads, n)))
         return np.asarray(found @ self.basis.T)
@@ -117,9 +127,13 @@ class IALS(ProfileRecommender):
         "frequency_exponent": Float(0.5, 1.0),
         **WINDOW_SPACE,
     }
-    user_factors: FittedArray[NDArray[np.float32]] = FittedArray("users", shape=("users", "dim"))
+    user_factors: FittedArray[NDArray[np.float32]] = FittedArray(
+        "users", shape=("users", "dim")
+    )
     """float32[n_users, D]: p of the training rows."""
-    item_factors: FittedArray[NDArray[np.float32]] = FittedArray("items", shape=("items", "dim"))
+    item_factors: FittedArray[NDArray[np.float32]] = FittedArray(
+        "items", shape=("items", "dim")
+    )
     """float32[n_items, D]: q."""
     _columns: Columns | None = None
 
@@ -127,9 +141,16 @@ class IALS(ProfileRecommender):
         profiles = self._remember(split.train)
         by_item = canonical(profiles.T)
         root = float(np.sqrt(profiles.nnz / (split.n_users * split.n_items)))
-        found: dict[str, Any] = {"unobserved_weight": 2 * root, "l2": min(root / 10, 0.01)}
+        found: dict[str, Any] = {
+            "unobserved_weight": 2 * root,
+            "l2": min(root / 10, 0.01),
+        }
         found["dim"] = min(max(16, split.n_items // 32), 256)
-        found |= {name: given for name in found if (given := getattr(self.config, name)) != "auto"}
+        found |= {
+            name: given
+            for name in found
+            if (given := getattr(self.config, name)) != "auto"
+        }
         self.config = self.config.replace(**found)
         progress.start("ials", self.config.iterations)
         with one_thread_pool() as threads:
@@ -148,13 +169,19 @@ class IALS(ProfileRecommender):
                 self._columns = Columns.of(self.item_factors, self.config)
             return self._columns.solve(profiles, threads=threads)
 
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        return np.asarray(self._fold_in(profiles) @ self.item_factors.T, dtype=np.float32)
+    def _score_profiles(
+        self, profiles: sparse.csr_array, users: Indices | None
+    ) -> Scores:
+        return np.asarray(
+            self._fold_in(profiles) @ self.item_factors.T, dtype=np.float32
+        )
 
     def item_vectors(self) -> Scores:
         return self.item_factors
 
-    def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+    def user_vectors(
+        self, histories: Sequences, users: Indices | None = None
+    ) -> Scores:
         """p, folded in; zeros for a user without history."""
         return self._fold_in(self._profiles(histories))
 
@@ -164,11 +191,15 @@ def first_factors(
 ) -> NDArray[np.float32]:
     """float32[n_users, dim]: orthogonal, near the largest left singular vectors of X."""
     profiles, by_item = unit_size(profiles)[0], unit_size(by_item)[0]
-    users = np.random.default_rng(seed).standard_normal((profiles.shape[0], dim), np.float32)
+    users = np.random.default_rng(seed).standard_normal(
+        (profiles.shape[0], dim), np.float32
+    )
     for _ in range(_ROUNDS):
         turned = _in_eigenbasis(profiles @ (by_item @ users))[1]
         lengths = np.linalg.norm(turned, axis=0)
-        kept = lengths > 1e-5 * lengths.max()  # the rest is rounding: X has no more directions
+        kept = (
+            lengths > 1e-5 * lengths.max()
+        )  # the rest is rounding: X has no more directions
         users = np.where(kept, turned / np.where(kept, lengths, 1), 0)
     return users * np.float32(np.sqrt(profiles.shape[0] / dim))
 
@@ -223,7 +254,13 @@ def _add_columns(columns: Any, other: Any, times: Any, out: Any) -> None:
 
 @kernel(fastmath=True)
 def _descend(
-    entries: Any, other: Any, gram: Any, settings: Any, found: Any, most: int, block: int
+    entries: Any,
+    other: Any,
+    gram: Any,
+    settings: Any,
+    found: Any,
+    most: int,
+    block: int,
 ) -> None:
     """Preconditioned conjugate gradients on a block's rows, `most` steps or to the end."""
     ptr, idx, val = entries
@@ -260,7 +297,10 @@ def _descend(
             for d in range(dim):
                 size += residual[d] * residual[d] / scale[d]
             if step == 0:
-                before, enough = size, max(np.float32(_CONVERGED) * size, np.float32(_NOTHING))
+                before, enough = (
+                    size,
+                    max(np.float32(_CONVERGED) * size, np.float32(_NOTHING)),
+                )
             if size <= enough:
                 break
             turn, slope = size / before, np.float32(0)

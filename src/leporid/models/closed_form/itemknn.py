@@ -34,7 +34,9 @@ class KNNConfig(ProfileConfig):
 
     k: int = setting(100, at_least=1)
     """Neighbours of each row."""
-    similarity: Literal["jaccard", "cosine", "asymmetric_cosine", "tversky", "dice"] = "jaccard"
+    similarity: Literal["jaccard", "cosine", "asymmetric_cosine", "tversky", "dice"] = (
+        "jaccard"
+    )
     shrink: float = setting(20.0, at_least=0)
     """Added to the denominator: similarities that rest on few shared entries get smaller."""
     weighting: Literal["none", "tfidf", "bm25"] = "none"
@@ -50,7 +52,9 @@ class KNNConfig(ProfileConfig):
 
     def validate(self) -> None:
         if not self.normalize and self.similarity not in _COSINES:
-            raise ConfigError(f"normalize=False is defined for cosines, not for {self.similarity}")
+            raise ConfigError(
+                f"normalize=False is defined for cosines, not for {self.similarity}"
+            )
         if self.weighting != "none" and self.similarity not in _COSINES:
             raise ConfigError(
                 f"weighting={self.weighting!r} is defined for cosines, not for {self.similarity}"
@@ -72,7 +76,9 @@ NEIGHBOUR_SPACE: SearchSpace = {
 @dataclass(frozen=True, kw_only=True)
 class ItemKNNConfig(KNNConfig):
     k: int = setting(30, at_least=1)
-    similarity: Literal["jaccard", "cosine", "asymmetric_cosine", "tversky", "dice"] = "tversky"
+    similarity: Literal["jaccard", "cosine", "asymmetric_cosine", "tversky", "dice"] = (
+        "tversky"
+    )
     tversky_beta: float = setting(2.0, at_least=0)
     item_table: str = ""
     """An item table: the K nearest items by content (cosine of their features) count too."""
@@ -89,7 +95,9 @@ class ItemKNN(ItemWeights):
     config: ItemKNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike, tables: Any = None) -> None:
+    def _fit(
+        self, split: Split, *, seed: int, progress: ProgressLike, tables: Any = None
+    ) -> None:
         """The table of "items" in `tables` replaces the file of `item_table`."""
         progress.start("itemknn", 1)
         by_item = canonical(self._votes(self._remember(split.train)).T)
@@ -101,12 +109,17 @@ class ItemKNN(ItemWeights):
         self.weights = canonical(neighbours.T)
         progress.advance(1)
 
-    def _with_content(self, by_users: Any, train: Interactions, table: Any) -> sparse.csr_array:
+    def _with_content(
+        self, by_users: Any, train: Interactions, table: Any
+    ) -> sparse.csr_array:
         """Similarities by users and by content, each over its mean, by their shares."""
         features = item_features(train.items, table).matrix
         rows, share = np.arange(train.n_items), self.config.content
         by_content = nearest_by_content(features, rows, self.config.k, train.popularity)
-        means = [max(part.data.sum() / max(part.nnz, 1), 1e-30) for part in (by_users, by_content)]
+        means = [
+            max(part.data.sum() / max(part.nnz, 1), 1e-30)
+            for part in (by_users, by_content)
+        ]
         mixed = (1 - share) / means[0] * by_users + share / means[1] * by_content
         mixed.eliminate_zeros()
         return sparse.csr_array(mixed)
@@ -115,7 +128,9 @@ class ItemKNN(ItemWeights):
         return weigh(profiles, self._if_fitted(self._rows), self.config.weighting)
 
 
-def weigh(profiles: sparse.csr_array, train: sparse.csr_array, weighting: str) -> sparse.csr_array:
+def weigh(
+    profiles: sparse.csr_array, train: sparse.csr_array, weighting: str
+) -> sparse.csr_array:
     """The entries of rows [m, n_items], weighted as in the RecSys'19 evaluation study.
 
     Items are its documents, users its terms: an entry of 1 is ln(n_items / (1 + the user's items)),
@@ -128,8 +143,12 @@ def weigh(profiles: sparse.csr_array, train: sparse.csr_array, weighting: str) -
     weights = given * np.repeat(np.log(profiles.shape[1] / (1.0 + lengths)), lengths)
     if weighting == "bm25":
         length = np.bincount(train.indices, minlength=train.shape[1])
-        weights *= (2.2 / (1.0 + 1.2 * (0.25 + 0.75 * length / length.mean())))[profiles.indices]
-    rows = sparse.csr_array((weights, profiles.indices, profiles.indptr), shape=profiles.shape)
+        weights *= (2.2 / (1.0 + 1.2 * (0.25 + 0.75 * length / length.mean())))[
+            profiles.indices
+        ]
+    rows = sparse.csr_array(
+        (weights, profiles.indices, profiles.indptr), shape=profiles.shape
+    )
     rows.eliminate_zeros()
     return canonical(rows)
 
@@ -164,7 +183,10 @@ def neighbour_weights(
 
 
 def _weighted_cosines(
-    rows: sparse.csr_array, config: KNNConfig, against: sparse.csr_array | None, own: Indices | None
+    rows: sparse.csr_array,
+    config: KNNConfig,
+    against: sparse.csr_array | None,
+    own: Indices | None,
 ) -> sparse.csr_array:
     """x_i . x_j / (|x_i|^2a |x_j|^2(1-a) + shrink), or the product alone."""
     if against is None:

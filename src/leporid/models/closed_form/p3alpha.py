@@ -49,7 +49,9 @@ class P3Alpha(ItemWeights):
         profiles = self._remember(split.train)
         if self.config.normalize == "auto":
             pairs = np.linalg.norm(np.diff(profiles.indptr)) ** 2
-            self.config = self.config.replace(normalize=bool(pairs >= 500 * split.n_items))
+            self.config = self.config.replace(
+                normalize=bool(pairs >= 500 * split.n_items)
+            )
         c, beta = self.config, getattr(self.config, "beta", 0.0)  # a setting of RP3beta
         self.weights = walk_weights(profiles, c.top_k, c.alpha, beta, bool(c.normalize))
         progress.advance(1)
@@ -64,7 +66,9 @@ def walk_weights(
     P(j|u) = 1 / d_u. Rows are cut first, made to sum to 1 with `normalize`, then columns.
     """
     popularity = item_counts(profiles)
-    walked = canonical(sparse.diags_array(np.maximum(np.diff(profiles.indptr), 1.0) ** -alpha))
+    walked = canonical(
+        sparse.diags_array(np.maximum(np.diff(profiles.indptr), 1.0) ** -alpha)
+    )
     weights = top_k_products(
         canonical(profiles.T),
         canonical(walked @ profiles),

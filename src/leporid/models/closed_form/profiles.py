@@ -73,7 +73,9 @@ def quality(scores: Scores, users: Indices, part: Split) -> NDArray[np.float64]:
     def score(some: Indices, _: Sequences) -> Scores:
         return scores[np.searchsorted(users, some)]
 
-    return evaluate(score, part, at=(10,), part="valid", metrics=("NDCG",)).per_user("NDCG@10")
+    return evaluate(score, part, at=(10,), part="valid", metrics=("NDCG",)).per_user(
+        "NDCG@10"
+    )
 
 
 def best_window(train: Interactions) -> int | None:
@@ -87,7 +89,9 @@ def best_window(train: Interactions) -> int | None:
     users, split, score = _by_neighbours(_inner_split(train, train.repeats > 0))
     if not len(users):
         return None
-    return first_level({window: quality(score(window), users, split) for window in WINDOWS})
+    return first_level(
+        {window: quality(score(window), users, split) for window in WINDOWS}
+    )
 
 
 def best_repeats(split: Split, window: int | None) -> float:
@@ -123,12 +127,17 @@ def _inner_split(train: Interactions, include_seen: bool) -> Split:
     return dataclasses.replace(split, include_seen=include_seen)
 
 
-def _by_neighbours(split: Split) -> tuple[Indices, Split, Callable[[int | None], Scores]]:
+def _by_neighbours(
+    split: Split,
+) -> tuple[Indices, Split, Callable[[int | None], Scores]]:
     """Some users, the split with their validation, and their scores by a window of neighbours."""
     users, part = some_users(split)
     k = min(_NEIGHBOURS, split.n_items - 1)
     neighbours = top_k_neighbours(canonical(split.train.csr().T), k, shrink=20.0)
-    weights, histories = canonical(neighbours.csr().T), split.train.sequences().take(users)
+    weights, histories = (
+        canonical(neighbours.csr().T),
+        split.train.sequences().take(users),
+    )
 
     def score(window: int | None) -> Scores:
         newest = histories if window is None else histories.last(window)
@@ -164,7 +173,9 @@ class ProfileRecommender(Recommender):
     def _repeats(self) -> float:
         return 0.0 if self.config.repeats == "auto" else self.config.repeats
 
-    def fit(self, split: Split, *, seed: int = 0, progress: Progress = None, **how: Any) -> Self:
+    def fit(
+        self, split: Split, *, seed: int = 0, progress: Progress = None, **how: Any
+    ) -> Self:
         super().fit(split, seed=seed, progress=progress, **how)
         if self.config.repeats == "auto":
             repeats = self._best_repeats(split) if split.include_seen else 0.0
@@ -173,14 +184,20 @@ class ProfileRecommender(Recommender):
 
     def _best_repeats(self, split: Split) -> float:
         assert self.config.window != "auto"  # it is known after a fit
-        some = np.arange(0, split.n_users, 1 + split.n_users // _most_users(split), dtype=np.int32)
-        largest = self.score_profile(self.known.sequences().take(some), some).max(axis=1)
+        some = np.arange(
+            0, split.n_users, 1 + split.n_users // _most_users(split), dtype=np.int32
+        )
+        largest = self.score_profile(self.known.sequences().take(some), some).max(
+            axis=1
+        )
         return best_repeats(split, self.config.window) * float(largest.mean())
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
         if self.config.window == "auto":
             self.config = self.config.replace(window=best_window(train))
-        self._rows = canonical(train.csr(weighted=self.uses_weights and train.has_weights))
+        self._rows = canonical(
+            train.csr(weighted=self.uses_weights and train.has_weights)
+        )
         return self._rows
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
@@ -191,7 +208,9 @@ class ProfileRecommender(Recommender):
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         n_items, rows = self.known.n_items, Sequences.from_rows(histories)
         if len(rows.items) and (rows.items.min() < 0 or rows.items.max() >= n_items):
-            raise UnknownIdError(f"a history has an item index outside 0 .. {n_items - 1}")
+            raise UnknownIdError(
+                f"a history has an item index outside 0 .. {n_items - 1}"
+            )
         return self._score_sequences(rows, None)
 
     def _score_sequences(self, histories: Sequences, users: Indices | None) -> Scores:
@@ -202,7 +221,9 @@ class ProfileRecommender(Recommender):
             scores[blank] = self.train.goals.popularity
         return scores
 
-    def score_profile(self, histories: Sequences, users: Indices | None = None) -> Scores:
+    def score_profile(
+        self, histories: Sequences, users: Indices | None = None
+    ) -> Scores:
         """float32[len(histories), n_items]: zero without a history."""
         scores = self._score_profiles(self._profiles(histories), users)
         return add_repeats(scores, histories, self._repeats)
@@ -221,7 +242,9 @@ class ProfileRecommender(Recommender):
         return canonical(rows)
 
     @abc.abstractmethod
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+    def _score_profiles(
+        self, profiles: sparse.csr_array, users: Indices | None
+    ) -> Scores:
         """float32[m, n_items] for rows such as those of X; `users` is None for new users."""
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -237,7 +260,9 @@ class ItemWeights(ProfileRecommender):
 
     reason_kind, reason_value = "the model's own weights", "contribution"
 
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+    def _score_profiles(
+        self, profiles: sparse.csr_array, users: Indices | None
+    ) -> Scores:
         votes = self._votes(profiles)
         if sparse.issparse(self.weights):
             return rows_times(votes, self.weights)
@@ -279,7 +304,9 @@ def unit_size(matrix: sparse.csr_array) -> tuple[sparse.csr_array, float]:
     return out, power
 
 
-def csr_parts(matrix: sparse.csr_array) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def csr_parts(
+    matrix: sparse.csr_array,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """A CSR matrix as kernels take it: row pointers, columns, values."""
     return matrix.indptr, matrix.indices, matrix.data
 
@@ -291,7 +318,9 @@ def normalised(profiles: sparse.csr_array, alpha: float = 0.5) -> sparse.csr_arr
     items = item_counts(profiles) ** (alpha - 1.0)
     data = np.repeat(users, lengths) * items[profiles.indices]
     return canonical(
-        sparse.csr_array((data, profiles.indices, profiles.indptr), shape=profiles.shape)
+        sparse.csr_array(
+            (data, profiles.indices, profiles.indptr), shape=profiles.shape
+        )
     )
 
 

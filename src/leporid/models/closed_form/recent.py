@@ -43,6 +43,8 @@ class Recent(TopPop):
             oldest = np.quantile(train.time, 1 - _LAST_SHARE, method="higher")
             if train.ticks_per_day is not None:
                 oldest = train.time.max() - self.config.days * train.ticks_per_day
-            newest = np.bincount(train.item[train.time >= oldest], minlength=split.n_items)
+            newest = np.bincount(
+                train.item[train.time >= oldest], minlength=split.n_items
+            )
         always = train.popularity
         self.popularity = (newest + always / (1 + always.max())).astype(np.float32)

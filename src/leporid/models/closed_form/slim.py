@@ -18,7 +18,12 @@ from leporid.data import Split
 from leporid.graph import Neighbours, canonical
 from leporid.kernel import kernel
 from leporid.machine import one_thread_pool
-from leporid.models.closed_form.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig, csr_parts
+from leporid.models.closed_form.profiles import (
+    WINDOW_SPACE,
+    ItemWeights,
+    ProfileConfig,
+    csr_parts,
+)
 from leporid.progress import NullProgress, ProgressLike
 
 _ITEMS_PER_STEP = 256
@@ -79,7 +84,9 @@ def slim_weights(
     with one_thread_pool() as threads:
         for start in range(0, n_items, _ITEMS_PER_STEP):
             stop = min(start + _ITEMS_PER_STEP, n_items)
-            _columns(parts, diagonal, (start, stop), problem, sources, values, threads * 4)
+            _columns(
+                parts, diagonal, (start, stop), problem, sources, values, threads * 4
+            )
             progress.advance(stop - start)
     return canonical(Neighbours(sources, values, n_items).csr().T)
 
@@ -161,7 +168,13 @@ def _solve(
             break
         inside = members[:size]
         local_w, local_gw = w[inside], gw[inside]
-        _descend(_dense_part(gram, inside, position), target[inside], problem, local_w, local_gw)
+        _descend(
+            _dense_part(gram, inside, position),
+            target[inside],
+            problem,
+            local_w,
+            local_gw,
+        )
         kept, largest = 0, 0.0
         for c in range(size):
             i = inside[c]
@@ -178,7 +191,13 @@ def _solve(
 
 @kernel(parallel=True)
 def _columns(
-    gram: Any, diagonal: Any, part: Any, problem: Any, sources: Any, values: Any, blocks: int
+    gram: Any,
+    diagonal: Any,
+    part: Any,
+    problem: Any,
+    sources: Any,
+    values: Any,
+    blocks: int,
 ) -> None:
     """Solve the items of `part` (start, stop) in parallel; write each one's largest weights."""
     start, stop = part

@@ -22,11 +22,20 @@ from leporid.data import Split
 from leporid.errors import DataError
 from leporid.graph import canonical
 from leporid.models.base import kinds_of
-from leporid.models.closed_form.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig, normalised
+from leporid.models.closed_form.profiles import (
+    WINDOW_SPACE,
+    ItemWeights,
+    ProfileConfig,
+    normalised,
+)
 from leporid.models.persistence import FittedArray
 from leporid.progress import ProgressLike
 
-FILTERS = {"linear": (1.0,), "second_order": (2.0, -1.0), "third_order": (0.71, 0.1, -0.01)}
+FILTERS = {
+    "linear": (1.0,),
+    "second_order": (2.0, -1.0),
+    "third_order": (0.71, 0.1, -0.01),
+}
 """The coefficients of P, P^2, P^3 in H."""
 
 
@@ -71,7 +80,9 @@ class TurboCF(ItemWeights):
         progress.start("turbocf", 1)
         rows = self._remember(split.train)
         pairs = split.n_items**2
-        if len(coefficients) == 1:  # as many entries as there are pairs in a profile, or fewer
+        if (
+            len(coefficients) == 1
+        ):  # as many entries as there are pairs in a profile, or fewer
             pairs = min(pairs, int((np.diff(rows.indptr) ** 2).sum()))
         if pairs > config.max_items**2:
             raise DataError(
@@ -80,11 +91,15 @@ class TurboCF(ItemWeights):
                 f"{config.max_items}), filter rare items, or use slim or itemknn"
             )
         graph = item_graph(rows, alpha, config.power)
-        self.weights = graph if len(coefficients) == 1 else polynomial(graph, coefficients)
+        self.weights = (
+            graph if len(coefficients) == 1 else polynomial(graph, coefficients)
+        )
         progress.advance(1)
 
 
-def item_graph(profiles: sparse.csr_array, alpha: float, power: float) -> sparse.csr_array:
+def item_graph(
+    profiles: sparse.csr_array, alpha: float, power: float
+) -> sparse.csr_array:
     """float32[n_items, n_items]: P, for binary rows [n_users, n_items]."""
     rows = normalised(profiles, alpha)
     graph = canonical(rows.T @ rows)
@@ -92,7 +107,9 @@ def item_graph(profiles: sparse.csr_array, alpha: float, power: float) -> sparse
     return graph
 
 
-def polynomial(graph: sparse.csr_array, coefficients: tuple[float, ...]) -> NDArray[np.float32]:
+def polynomial(
+    graph: sparse.csr_array, coefficients: tuple[float, ...]
+) -> NDArray[np.float32]:
     """float32[n, n]: c_1 P + c_2 P^2 + ..., dense, by Horner's rule."""
     dense = graph.toarray()
     diagonal = np.diag_indices_from(dense)

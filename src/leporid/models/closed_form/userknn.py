@@ -7,7 +7,12 @@ from scipy import sparse
 
 from leporid.config import SearchSpace
 from leporid.data import Interactions, Split
-from leporid.models.closed_form.itemknn import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights, weigh
+from leporid.models.closed_form.itemknn import (
+    NEIGHBOUR_SPACE,
+    KNNConfig,
+    neighbour_weights,
+    weigh,
+)
 from leporid.models.closed_form.profiles import ProfileRecommender, rows_times
 from leporid.progress import ProgressLike
 from leporid.ranking import Indices, Scores
@@ -34,7 +39,9 @@ class UserKNN(ProfileRecommender):
         self._voters = weigh(rows, rows, self.config.weighting)
         return rows
 
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+    def _score_profiles(
+        self, profiles: sparse.csr_array, users: Indices | None
+    ) -> Scores:
         if profiles.shape[0] == 0:
             return np.empty(profiles.shape, np.float32)
         asked = weigh(profiles, self.train_rows, self.config.weighting)

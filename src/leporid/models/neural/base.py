@@ -28,7 +28,11 @@ from leporid.models.neural.checkpoints import (
     to_arrays,
 )
 from leporid.models.neural.cold_items import ColdItems, fit_cold_items
-from leporid.models.neural.linear_part import LinearPart, fit_linear_part, resolved_config
+from leporid.models.neural.linear_part import (
+    LinearPart,
+    fit_linear_part,
+    resolved_config,
+)
 from leporid.models.neural.new_items import Extension, extended
 from leporid.models.neural.sampler import Batch, Sampling, recent_items
 from leporid.models.neural.settings import (
@@ -39,7 +43,13 @@ from leporid.models.neural.settings import (
     resolve_device,
     seed_default,
 )
-from leporid.models.neural.tables import BuildContext, HeldRows, movement, sized, sketched
+from leporid.models.neural.tables import (
+    BuildContext,
+    HeldRows,
+    movement,
+    sized,
+    sketched,
+)
 from leporid.models.neural.trainer import train_loop
 from leporid.models.persistence import provenance
 from leporid.progress import ProgressLike, make_progress
@@ -79,7 +89,10 @@ class NeuralRecommender(Recommender):
 
     @classmethod
     def from_recipe(
-        cls, recipe: str | None = None, train: Interactions | None = None, **settings: Any
+        cls,
+        recipe: str | None = None,
+        train: Interactions | None = None,
+        **settings: Any,
     ) -> Self:
         """A model with the settings of a named recipe for `train`, some of them changed."""
         return cls(**{**cls.recipe_settings(recipe, train), **settings})
@@ -157,7 +170,9 @@ class NeuralRecommender(Recommender):
             checkpoint=checkpoint, first_step=first_step, tables=tables,
         )  # fmt: skip
         self._known, done = split.train_valid, self.history
-        for held in (rows.held.cpu().numpy() for rows in self._held if rows.side == "items"):
+        for held in (
+            rows.held.cpu().numpy() for rows in self._held if rows.side == "items"
+        ):
             share = _COLD_ITEM_SHARE * held.mean()
             self.cold_items = fit_cold_items(self, np.flatnonzero(held), share=share)
         first = provenance(init) if after is None else after.fitting.init
@@ -219,13 +234,19 @@ class NeuralRecommender(Recommender):
             self.module = self.build(context)
         for table, vectors, _ in context.tables:
             if not torch.equal(table.weight, vectors):
-                raise LeporidError(f"{self.name} overwrote initial embeddings in build()")
+                raise LeporidError(
+                    f"{self.name} overwrote initial embeddings in build()"
+                )
         self.tables = [table for table, *_ in context.tables]
         self._summary = {"drift": [], "start_size": [], "isolated": context.isolated}
         self._held, self.cold_items = context.held, None
         if context.isolated:
-            counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
-            text = f"rows without an initial embedding are small random numbers: {counts}"
+            counts = ", ".join(
+                f"{n:,} of the {side}" for side, n in context.isolated.items()
+            )
+            text = (
+                f"rows without an initial embedding are small random numbers: {counts}"
+            )
             warn(text)
         self.weights_changed()
 
@@ -264,15 +285,24 @@ class NeuralRecommender(Recommender):
         return cast(Scores, self.score_tensor(users, history).cpu().numpy())
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        return cast(Scores, self.score_tensor(None, Sequences.from_rows(histories)).cpu().numpy())
+        return cast(
+            Scores,
+            self.score_tensor(None, Sequences.from_rows(histories)).cpu().numpy(),
+        )
 
-    def score_tensor(self, users: Indices | None, history: Sequences | None = None) -> Tensor:
+    def score_tensor(
+        self, users: Indices | None, history: Sequences | None = None
+    ) -> Tensor:
         """`score` as a float32 tensor on the model's device; None: of new users, by `history`."""
         if users is not None:
             users = self._check_users(users)
         with self._scoring():
             rows = self.user_rows(history, users)
-            places = np.arange(len(history or ()), dtype=np.int32) if users is None else users
+            places = (
+                np.arange(len(history or ()), dtype=np.int32)
+                if users is None
+                else users
+            )
             scores = self.scores(rows, self._recent(history, places)).float()
             if self.linear is not None:
                 known = self.known.sequences() if history is None else history
@@ -281,7 +311,9 @@ class NeuralRecommender(Recommender):
                 return scores
             return self.cold_items.adjust(scores, self.newest(history, places))
 
-    def user_rows(self, histories: Sequences | None, users: Indices | None) -> Tensor | None:
+    def user_rows(
+        self, histories: Sequences | None, users: Indices | None
+    ) -> Tensor | None:
         """[m, width] of the user table, or with None those of new users with these histories."""
         table = self.user_table()
         if table is None:
@@ -311,12 +343,17 @@ class NeuralRecommender(Recommender):
                 vectors = self.cold_items.item_vectors(vectors)
             return cast(Scores, vectors.cpu().numpy())
 
-    def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+    def user_vectors(
+        self, histories: Sequences, users: Indices | None = None
+    ) -> Scores:
         parts = []
         with self._scoring():
             for first in range(0, len(histories), _USERS_AT_ONCE):
                 part = np.arange(first, min(first + _USERS_AT_ONCE, len(histories)))
-                some, places = histories.take(part), np.arange(len(part), dtype=np.int32)
+                some, places = (
+                    histories.take(part),
+                    np.arange(len(part), dtype=np.int32),
+                )
                 rows = self.user_rows(some, None if users is None else users[part])
                 newest = None if self.cold_items is None else self.newest(some, places)
                 recent = self._recent(some, places)
@@ -328,7 +365,11 @@ class NeuralRecommender(Recommender):
     ) -> Tensor:
         """`encode`, with what the scores of cold items need; newest: int64[m, l], -1 for none."""
         vectors = self.encode(rows, recent)
-        if self.cold_items is None or newest is None or self.vectors_rank != "everything":
+        if (
+            self.cold_items is None
+            or newest is None
+            or self.vectors_rank != "everything"
+        ):
             return vectors
         return self.cold_items.user_vectors(vectors.float(), newest)
 

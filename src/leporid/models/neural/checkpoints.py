@@ -27,10 +27,14 @@ _COLUMNS = ("step", "loss", "lr", "examples_per_second", "seconds", "metric")
 
 
 def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
-    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
+    return {
+        name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()
+    }
 
 
-def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
+def adopt_tensors(
+    module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
+) -> None:
     """Put arrays into a module, without a copy where they lie in the same order in memory."""
     with torch.no_grad():
         for tensor, array in check_tensors(module, arrays, where):
@@ -47,7 +51,9 @@ def check_tensors(
     """Every tensor of the module's state beside its array; arrays that do not fit are refused."""
     state = module.state_dict(keep_vars=True)
     if odd := sorted(set(state) ^ set(arrays)):
-        raise DataError(f"{where} does not fit the model: unexpected or missing {', '.join(odd)}")
+        raise DataError(
+            f"{where} does not fit the model: unexpected or missing {', '.join(odd)}"
+        )
     pairs = []
     for name, tensor in state.items():
         # Files store a scalar as one entry.
@@ -56,7 +62,9 @@ def check_tensors(
         dtype = torch.empty(0, dtype=tensor.dtype).numpy().dtype
         if (array.shape, array.dtype) != (tuple(tensor.shape), dtype):
             needed = f"the model needs {dtype} of shape {list(tensor.shape)}"
-            raise DataError(f"{where}: {name} is {array.dtype} of {list(array.shape)}, {needed}")
+            raise DataError(
+                f"{where}: {name} is {array.dtype} of {list(array.shape)}, {needed}"
+            )
         pairs.append((tensor, array))
     return pairs
 
@@ -74,13 +82,22 @@ class TrainingState:
     step: int = 0
     """Optimiser steps done."""
     progress: dict[str, Any] = field(
-        default_factory=lambda: {"rows": [], "best_metric": None, "best_step": 0, "stale": 0}
+        default_factory=lambda: {
+            "rows": [],
+            "best_metric": None,
+            "best_step": 0,
+            "stale": 0,
+        }
     )
     """JSON-able: history rows, best metric and step, validations without a better one."""
 
     def save(self, folder: Path, identity: dict[str, Any]) -> None:
         """Write the checkpoint; `identity` says which run it belongs to."""
-        groups = {"module": self.module.state_dict(), "average": self.average, "best": self.best}
+        groups = {
+            "module": self.module.state_dict(),
+            "average": self.average,
+            "best": self.best,
+        }
         for index, moments in self.optimizer.state_dict()["state"].items():
             groups[f"optimizer/{index}"] = moments
         arrays = {
@@ -89,7 +106,9 @@ class TrainingState:
             for name, array in to_arrays(tensors).items()
         }
         header = {"step": self.step, "progress": self.progress, "identity": identity}
-        write_arrays(folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True)
+        write_arrays(
+            folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True
+        )
 
     def load(self, folder: Path, identity: dict[str, Any]) -> None:
         """Go on from the checkpoint of the same run, where there is one."""
@@ -115,16 +134,23 @@ class TrainingState:
             moments.setdefault(int(index), {})[key] = (
                 _laid_out(array, own)
                 if array.shape == tuple(own.shape)
-                else torch.from_numpy(array)[0]  # the step: files store a scalar as one entry
+                else torch.from_numpy(array)[
+                    0
+                ]  # the step: files store a scalar as one entry
             )
         with torch.no_grad():
             weights = _group(arrays, "module")
             for own, array in check_tensors(self.module, weights, str(path)):
                 own.copy_(torch.from_numpy(np.array(array)))
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
+        self.optimizer.load_state_dict(
+            {**self.optimizer.state_dict(), "state": moments}
+        )
         like = self.module.state_dict()
         self.average, self.best = (
-            {name: _laid_out(array, like[name]) for name, array in _group(arrays, group).items()}
+            {
+                name: _laid_out(array, like[name])
+                for name, array in _group(arrays, group).items()
+            }
             for group in ("average", "best")
         )
         self.step, self.progress = header["step"], header["progress"]
@@ -162,7 +188,10 @@ class TrainingHistory:
     """Steps the learning rate was spread over."""
 
     def to_csv(self, path: str | Path) -> None:
-        with atomic_path(path) as draft, open(draft, "w", newline="", encoding="utf-8") as file:
+        with (
+            atomic_path(path) as draft,
+            open(draft, "w", newline="", encoding="utf-8") as file,
+        ):
             writer = csv.DictWriter(file, _COLUMNS, restval="")
             writer.writeheader()
             writer.writerows(self.rows)
@@ -215,7 +244,9 @@ class Log:
         self._rows: list[dict[str, Any]] = state.progress["rows"]
         row = self._rows[-1]["seconds"] if self._rows else 0.0
         # What a checkpoint between two rows has kept of the row to come.
-        kept = state.progress.get("pending", {"losses": [], "examples": 0, "seconds": row})
+        kept = state.progress.get(
+            "pending", {"losses": [], "examples": 0, "seconds": row}
+        )
         self._before = kept["seconds"]
         self._begin = time.perf_counter()
         self._mark = self._begin - (self._before - row)
@@ -225,12 +256,18 @@ class Log:
         progress.advance(state.step)
 
     def __enter__(self) -> Self:
-        about = {**self._identity, "steps": self._config.last_step, "step": self._state.step}
+        about = {
+            **self._identity,
+            "steps": self._config.last_step,
+            "step": self._state.step,
+        }
         for callback in self._callbacks:
             callback.start(about)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: Any, trace: Any
+    ) -> None:
         message = None if kind is None else str(error) or kind.__name__
         for callback in self._callbacks:
             callback.end({"steps": self._state.step, **self._best(), "error": message})
@@ -272,7 +309,9 @@ class Log:
             shown[f"best {config.metric}"] = best
         is_first = row["step"] < config.eval_every
         if config.patience and (is_first or best is not None):
-            more = config.patience - so_far["stale"] + is_first  # the first is never stale
+            more = (
+                config.patience - so_far["stale"] + is_first
+            )  # the first is never stale
             soonest = (row["step"] // config.eval_every + more) * config.eval_every
             shown["can_end_at"] = min(soonest, config.last_step)
         self._progress.advance(self._state.step - self._shown, **shown)

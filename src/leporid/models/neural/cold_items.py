@@ -61,7 +61,9 @@ class ColdItems:
 
     def user_vectors(self, vectors: Tensor, newest: Tensor) -> Tensor:
         """[m, width + k + 1]: what products with `item_vectors` need to rank as `adjust` does."""
-        wide = torch.cat([vectors, _mean_content(self.content, newest).to(vectors)], dim=1)
+        wide = torch.cat(
+            [vectors, _mean_content(self.content, newest).to(vectors)], dim=1
+        )
         return torch.nn.functional.pad(wide, (0, 1), value=1.0)
 
     def item_vectors(self, vectors: Tensor) -> Tensor:
@@ -84,7 +86,9 @@ class ColdItems:
         return type(self)(row[self.items], content, self.scale, self.weight, self.shift)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {_PREFIX + name: tensor.cpu().numpy() for name, tensor in vars(self).items()}
+        return {
+            _PREFIX + name: tensor.cpu().numpy() for name, tensor in vars(self).items()
+        }
 
     @classmethod
     def taken_from(cls, arrays: dict[str, NDArray[Any]], n_items: int) -> Self | None:
@@ -108,7 +112,9 @@ def content_vectors(features: sparse.csr_array) -> NDArray[np.float32]:
     directions, lengths = principal_components(features[known], CONTENT_DIM)
     rows = directions * lengths
     vectors = np.zeros((len(known), rows.shape[1]), np.float32)
-    vectors[known] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    vectors[known] = rows / np.maximum(
+        np.linalg.norm(rows, axis=1, keepdims=True), 1e-12
+    )
     return vectors
 
 
@@ -133,7 +139,9 @@ def fit_cold_items(
     known = np.unique(model.known.user)
     users = known[np.unique(np.linspace(0, len(known) - 1, _USERS).astype(np.int64))]
     users, history = users.astype(np.int32), model.known.sequences()
-    table, cold = (torch.from_numpy(array).to(model.device) for array in (content, items))
+    table, cold = (
+        torch.from_numpy(array).to(model.device) for array in (content, items)
+    )
     is_warm = np.ones(model.known.n_items, bool)
     is_warm[items] = False
     own, like, first, total = [], [], [], 0.0
@@ -148,7 +156,11 @@ def fit_cold_items(
         first.append(shown.scores)
     mean = total / (len(users) * max(int(is_warm.sum()), 1))
     scores, products = torch.cat(own), torch.cat(like)
-    weight = torch.from_numpy(content_weight).to(scores) * CONTENT_WEIGHT * scores.std(correction=0)
+    weight = (
+        torch.from_numpy(content_weight).to(scores)
+        * CONTENT_WEIGHT
+        * scores.std(correction=0)
+    )
     weight /= products.std(correction=0).clamp(min=1e-12)
     mixed = scores - mean + weight * (products - products.mean())
     seen_cold = torch.from_numpy(model.known.csr()[users][:, items].toarray() > 0)
@@ -158,10 +170,14 @@ def fit_cold_items(
     scale = _scale_for(share, best.cpu().numpy(), rivals)
     surplus = _surplus(share, (scale * best).cpu().numpy(), rivals)
     shift = mean - surplus - scale * (mean + weight * products.mean())
-    return ColdItems(cold, table, torch.tensor([scale]).to(weight), scale * weight, shift)
+    return ColdItems(
+        cold, table, torch.tensor([scale]).to(weight), scale * weight, shift
+    )
 
 
-def _scale_for(share: float, cold: NDArray[np.float32], warm: NDArray[np.float32]) -> float:
+def _scale_for(
+    share: float, cold: NDArray[np.float32], warm: NDArray[np.float32]
+) -> float:
     """The factor at which the best cold scores [m, k] take `share` of the warm ones' ranks [m, 10].
 
     The i-th best cold item is shown once it is above the i-th last warm item.
@@ -175,7 +191,9 @@ def _scale_for(share: float, cold: NDArray[np.float32], warm: NDArray[np.float32
     return float(np.exp(low))
 
 
-def _surplus(share: float, cold: NDArray[np.float32], warm: NDArray[np.float32]) -> float:
+def _surplus(
+    share: float, cold: NDArray[np.float32], warm: NDArray[np.float32]
+) -> float:
     """How far the best cold scores lie too high for `share` where no scale is small enough."""
     rivals = warm[:, ::-1][:, : cold.shape[1]]
     contested = np.isfinite(cold) & np.isfinite(rivals)
@@ -187,4 +205,6 @@ def _surplus(share: float, cold: NDArray[np.float32], warm: NDArray[np.float32])
 def _mean_content(table: Tensor, newest: Tensor) -> Tensor:
     """float32[m, k]: the mean over the items of int64[m, l] that have content; -1 is no item."""
     rows = table[newest.clamp(min=0)] * (newest >= 0).unsqueeze(-1)
-    return rows.sum(dim=1) / (rows != 0).any(dim=-1).sum(dim=1, keepdim=True).clamp(min=1)
+    return rows.sum(dim=1) / (rows != 0).any(dim=-1).sum(dim=1, keepdim=True).clamp(
+        min=1
+    )

@@ -87,12 +87,16 @@ class DGCFNetwork(nn.Module):
         return total / (config.layers + 1), share
 
     def _unit(self, x: Tensor) -> Tensor:
-        return functional.normalize(x.reshape(len(x), self.config.intents, -1), dim=2).flatten(1)
+        return functional.normalize(
+            x.reshape(len(x), self.config.intents, -1), dim=2
+        ).flatten(1)
 
 
 def distance_correlation(*samples: Tensor) -> Tensor:
     """The mean dCor of all pairs of samples, float32[n, d] each: 0 iff independent."""
-    pairs = torch.triu_indices(len(samples), len(samples), offset=1, device=samples[0].device)
+    pairs = torch.triu_indices(
+        len(samples), len(samples), offset=1, device=samples[0].device
+    )
     return distance_correlations(*samples)[pairs[0], pairs[1]].mean()
 
 
@@ -147,9 +151,13 @@ class DGCF(GraphRecommender):
         size = (config.correlation_nodes,)
         users = torch.randint(n_users, size, device=vectors.device)
         items = torch.randint(n_users, len(vectors), size, device=vectors.device)
-        chunks = vectors.index_select(0, torch.cat([users, items])).chunk(config.intents, dim=1)
+        chunks = vectors.index_select(0, torch.cat([users, items])).chunk(
+            config.intents, dim=1
+        )
         with torch.autocast(vectors.device.type, enabled=False):
             if config.correlation_pairs == "all":
                 return config.correlation_weight * distance_correlation(*chunks)
-            share = 2 * config.correlation_weight / (config.intents * (config.intents + 1))
+            share = (
+                2 * config.correlation_weight / (config.intents * (config.intents + 1))
+            )
             return share * distance_correlations(*chunks).diagonal(offset=1).sum()

@@ -84,7 +84,9 @@ class GraphRecommender(NeuralRecommender):
 
 def bipartite(train: sparse.csr_array) -> sparse.csr_array:
     """float32[n_users + n_items, n_users + n_items]: [[0, R], [R^T, 0]], indices sorted."""
-    graph = sparse.block_array([[None, train], [train.T, None]]).tocsr().astype(np.float32)
+    graph = (
+        sparse.block_array([[None, train], [train.T, None]]).tocsr().astype(np.float32)
+    )
     graph.sort_indices()
     return sparse.csr_array(graph)
 
@@ -97,7 +99,11 @@ class Propagation(nn.Module):
     def __init__(self, train: sparse.csr_array) -> None:
         super().__init__()
         graph = normalised(bipartite(train))
-        parts = _int32(graph.indptr), _int32(graph.indices), torch.from_numpy(graph.data)
+        parts = (
+            _int32(graph.indptr),
+            _int32(graph.indices),
+            torch.from_numpy(graph.data),
+        )
         tensor = csr_tensor(*parts, graph.shape[1])
         self.register_buffer("adjacency", tensor, persistent=False)
 
@@ -160,7 +166,9 @@ def _chunked_product(
     """`EdgeProducts.propagate`, or its transpose."""
     products = []
     for values, part in zip(weight, x.chunk(weight.shape[0], dim=1), strict=True):
-        values = values.index_select(0, edges.mirror) if mirrored else values.contiguous()
+        values = (
+            values.index_select(0, edges.mirror) if mirrored else values.contiguous()
+        )
         products.append(sparse_product(_square(edges, values), part))
     return torch.cat(products, dim=1)
 
@@ -168,13 +176,17 @@ def _chunked_product(
 def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
     """`EdgeProducts.affinity` without an array of size [n_edges, d]."""
     a, b = a.float(), b.float()
-    if a.device.type != "cpu":  # where the sampled product is far slower than plain gathers
+    if (
+        a.device.type != "cpu"
+    ):  # where the sampled product is far slower than plain gathers
         return _gathered_dots(a, b, intents, edges)
     pattern = _square(edges, torch.zeros(len(edges.tail)))
     parts = zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
     with torch.autocast("cpu", enabled=False):
         products = [
-            torch.sparse.sampled_addmm(pattern, u.contiguous(), v.contiguous().T, beta=0.0)
+            torch.sparse.sampled_addmm(
+                pattern, u.contiguous(), v.contiguous().T, beta=0.0
+            )
             for u, v in parts
         ]
         return torch.stack([product.values() for product in products])
@@ -184,7 +196,9 @@ def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> T
     out = torch.empty(intents, len(edges.tail), device=a.device)
     for first in range(0, len(edges.tail), _EDGES):
         part = slice(first, first + _EDGES)
-        product = a.index_select(0, edges.head[part]) * b.index_select(0, edges.tail[part])
+        product = a.index_select(0, edges.head[part]) * b.index_select(
+            0, edges.tail[part]
+        )
         out[:, part] = product.view(len(product), intents, -1).sum(dim=2).T
     return out
 
@@ -239,13 +253,17 @@ class _EdgeSum(torch.autograd.Function):
 
 class _EdgeDot(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
+    def forward(
+        ctx: Any, a: Tensor, b: Tensor, intents: int, edges: EdgeProducts
+    ) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.edges = edges
         return _chunked_dots(a, b, intents, edges)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(
+        ctx: Any, *grads: Tensor
+    ) -> tuple[Tensor | None, Tensor | None, None, None]:
         a, b = ctx.saved_tensors
         grad_a = grad_b = None
         if ctx.needs_input_grad[0]:

@@ -62,11 +62,20 @@ class HGNNetwork(nn.Module):
         """w_3."""
         self.instance_user = nn.Linear(dim, config.history, bias=False)
         """W_4."""
-        gates = self.feature_items, self.feature_user, self.instance_items, self.instance_user
+        gates = (
+            self.feature_items,
+            self.feature_user,
+            self.instance_items,
+            self.instance_user,
+        )
         for gate in gates:
             nn.init.xavier_uniform_(gate.weight)
         nn.init.zeros_(self.feature_items.bias)
-        self.bias = nn.Parameter(torch.zeros(context.train.n_items)) if config.item_bias else None
+        self.bias = (
+            nn.Parameter(torch.zeros(context.train.n_items))
+            if config.item_bias
+            else None
+        )
         """b."""
 
     def forward(self, user: Tensor, recent: Tensor) -> Tensor:
@@ -75,7 +84,11 @@ class HGNNetwork(nn.Module):
         gated = recent * feature.sigmoid()
         instance = self.instance_items(gated)[..., 0] + self.instance_user(user)
         weight = instance.sigmoid()
-        whole = recent.shape[1] if self.pooling == "length" else weight.sum(dim=1, keepdim=True)
+        whole = (
+            recent.shape[1]
+            if self.pooling == "length"
+            else weight.sum(dim=1, keepdim=True)
+        )
         weight = weight / whole
         # Products and sums rather than einsum: its batches of tiny matrices are slow on a CPU.
         pooled = (weight[..., None] * gated).sum(dim=1)
@@ -109,7 +122,9 @@ class HGN(NeuralRecommender):
 
     def sampling(self) -> Sampling:
         targets = self.config.targets
-        return Sampling("windows", length=self.config.history, targets=targets, negatives=targets)
+        return Sampling(
+            "windows", length=self.config.history, targets=targets, negatives=targets
+        )
 
     def loss(self, batch: Batch) -> Tensor:
         net = self.net
@@ -146,4 +161,6 @@ class HGN(NeuralRecommender):
 
     def item_outputs(self) -> Tensor:
         items, bias = self.net.outputs.weight, self.net.bias
-        return cast(Tensor, items if bias is None else torch.column_stack([items, bias]))
+        return cast(
+            Tensor, items if bias is None else torch.column_stack([items, bias])
+        )

@@ -34,7 +34,9 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, columns: int) ->
         # torch announces once a process that its CSR tensors are in beta.
         warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
         shape = len(indptr) - 1, columns
-        return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
+        return torch.sparse_csr_tensor(
+            indptr, indices, values, shape, check_invariants=False
+        )
 
 
 class SparseProduct(torch.autograd.Function):
@@ -64,7 +66,9 @@ def dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
     """`functional.dropout`: a share of the entries zero, the others larger by as much."""
     if x.device.type != "cpu" or not training or not share:
         return functional.dropout(x, share, training)
-    words = torch.empty(-(-x.numel() // _LANES), dtype=torch.int64).random_(-(2**63), None)
+    words = torch.empty(-(-x.numel() // _LANES), dtype=torch.int64).random_(
+        -(2**63), None
+    )
     draws = words.view(torch.int16)[: x.numel()].view(x.shape)
     keep = (draws >= min(round(2 * _HALF * share) - _HALF, _HALF - 1)).to(x.dtype)
     return x * keep.mul_(1 / (1 - share))
@@ -107,7 +111,9 @@ def table_bpr_loss(
     margin = ((positive[:, None] - negative) * user[:, None]).sum(-1)
     loss = functional.softplus(-margin).mean()
     if penalty:
-        lengths = torch.stack([rows.square().sum() for rows in (user, positive, negative)])
+        lengths = torch.stack(
+            [rows.square().sum() for rows in (user, positive, negative)]
+        )
         loss = loss + lengths.sum() * (penalty / 2 / len(user))
     return loss
 
@@ -116,19 +122,25 @@ def row_penalty(table: Tensor, rows: Tensor, batch: int) -> Tensor:
     """Half the squared length of the named rows (repeated as they are), divided by `batch`."""
     # How often each row occurs: the sum runs over the table, not over the batch.
     ones = table.new_ones(()).expand(rows.numel())
-    weight = table.new_zeros(len(table)).index_add_(0, rows.reshape(-1), ones).div_(batch)
+    weight = (
+        table.new_zeros(len(table)).index_add_(0, rows.reshape(-1), ones).div_(batch)
+    )
     return (table.square().sum(dim=1) * weight).sum() / 2
 
 
 class _TableBpr(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, penalty: float, *rows: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, left: Tensor, right: Tensor, penalty: float, *rows: Tensor
+    ) -> Tensor:
         # One table with users and items gets one gradient.
         tables = [left] if left is right else [left, right]
         ctx.grads = [torch.zeros_like(table) for table in tables]
         arrays = [table.detach().numpy() for table in tables]
         sums = [grad.numpy() for grad in ctx.grads]
-        users, positives, negatives = (part.detach().contiguous().numpy() for part in rows)
+        users, positives, negatives = (
+            part.detach().contiguous().numpy() for part in rows
+        )
         both = arrays[0], arrays[-1], users, positives, negatives
         loss = _bpr_rows(*both, penalty, sums[0], sums[-1])
         return left.new_tensor(loss)
@@ -210,7 +222,9 @@ def softmax_loss(
     # Under autocast the three products are in bfloat16; sums and the softmax never are.
     narrow = torch.bfloat16 if torch.is_autocast_enabled("cpu") else items.dtype
     with torch.autocast("cpu", enabled=False):
-        return apply(_Softmax, states.float(), items, bias, positives, label_smoothing, narrow)
+        return apply(
+            _Softmax, states.float(), items, bias, positives, label_smoothing, narrow
+        )
 
 
 class _Softmax(torch.autograd.Function):
@@ -250,7 +264,12 @@ class _Softmax(torch.autograd.Function):
         # Handed over, not copied: a graph is walked once.
         parts, ctx.grads = ctx.grads, None
         needed = zip(parts, ctx.needs_input_grad, strict=False)
-        return *(part.mul_(grads[0]) if need else None for part, need in needed), None, None, None
+        return (
+            *(part.mul_(grads[0]) if need else None for part, need in needed),
+            None,
+            None,
+            None,
+        )
 
 
 def with_constant(vectors: Tensor) -> Tensor:

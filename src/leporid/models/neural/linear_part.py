@@ -48,7 +48,9 @@ class LinearPart(NamedTuple):
         linear = torch.from_numpy(self.scores(histories)).to(scores.device)
         return scores.add_(linear.mul_(self.gain))
 
-    def extended(self, merged: Interactions, like: sparse.csr_array | None = None) -> Self:
+    def extended(
+        self, merged: Interactions, like: sparse.csr_array | None = None
+    ) -> Self:
         """The same for a log with more users and items.
 
         like: csr[items, merged.n_items], of which items a new one is the mean; None has no weights.
@@ -72,15 +74,23 @@ class LinearPart(NamedTuple):
         return {_PREFIX + name: array for name, array in arrays.items()}
 
     @classmethod
-    def taken_from(cls, arrays: dict[str, NDArray[Any]], train: Interactions) -> Self | None:
+    def taken_from(
+        cls, arrays: dict[str, NDArray[Any]], train: Interactions
+    ) -> Self | None:
         """Of the arrays of a saved model, out of which its own are taken."""
         names = [name for name in arrays if name.startswith(_PREFIX)]
         own = {name.removeprefix(_PREFIX): arrays.pop(name) for name in names}
         if not own:
             return None
         settings = own.pop("settings", np.empty(0))
-        if settings.shape != (3,) or settings.dtype != np.float64 or not (settings >= 0).all():
-            raise DataError("linear.settings is not a gain, a window and a weight of repeats")
+        if (
+            settings.shape != (3,)
+            or settings.dtype != np.float64
+            or not (settings >= 0).all()
+        ):
+            raise DataError(
+                "linear.settings is not a gain, a window and a weight of repeats"
+            )
         window = int(min(settings[1], 2**31)) or None
         model = _empty(train, window=window, repeats=float(settings[2]))
         model._restore(own)
@@ -99,7 +109,9 @@ def _empty(train: Interactions, **settings: Any) -> Any:
 
 
 def fit_linear_part(
-    network: Callable[[Indices, Sequences], Scores], config: TrainingConfig, split: Split
+    network: Callable[[Indices, Sequences], Scores],
+    config: TrainingConfig,
+    split: Split,
 ) -> LinearPart | None:
     """SLIM beside a trained network; its gain is a number, or "auto": chosen on validation."""
     gain, penalties = config.linear_gain, config.linear_penalties
@@ -113,16 +125,23 @@ def fit_linear_part(
     choice = penalties is None and len(split.valid.goals)
     pairs = PENALTIES if choice else [penalties or PENALTIES[0]]
     window = best_window(split.train)
-    models = [_slim(l1=l1, l2=l2, window=window).fit(split, progress=False) for l1, l2 in pairs]
+    models = [
+        _slim(l1=l1, l2=l2, window=window).fit(split, progress=False)
+        for l1, l2 in pairs
+    ]
     fitted = [LinearPart(model, 1.0) for model in models]
     best, known = fitted[0], split.train.sequences()
     if len(fitted) > 1:
         users, part = some_users(split)
         histories = known.take(users)
-        best = max(fitted, key=lambda one: quality(one.scores(histories), users, part).mean())
+        best = max(
+            fitted, key=lambda one: quality(one.scores(histories), users, part).mean()
+        )
     if gain == "auto":
         gain = choose_gain(
-            lambda some: network(some, known), lambda some: best.scores(known.take(some)), split
+            lambda some: network(some, known),
+            lambda some: best.scores(known.take(some)),
+            split,
         )
     return best._replace(gain=float(gain)) if gain else None
 
@@ -136,7 +155,9 @@ def resolved_config(config: TrainingConfig, part: LinearPart | None) -> Training
 
 
 def choose_gain(
-    network: Callable[[Indices], Scores], linear: Callable[[Indices], Scores], split: Split
+    network: Callable[[Indices], Scores],
+    linear: Callable[[Indices], Scores],
+    split: Split,
 ) -> float:
     """The gain with the highest NDCG@10 on validation; of equal ones the smallest.
 
@@ -146,7 +167,9 @@ def choose_gain(
     users, part = some_users(split, max(1, min(_USERS, 10 * SCORES // split.n_items)))
     sums = dict.fromkeys(GAINS, 0.0)
     for some in np.array_split(users, -(-len(users) * split.n_items // SCORES)):
-        own = dataclasses.replace(part, valid=part.valid.select(np.isin(part.valid.user, some)))
+        own = dataclasses.replace(
+            part, valid=part.valid.select(np.isin(part.valid.user, some))
+        )
         ours, theirs = network(some), linear(some)
         for gain in GAINS:
             sums[gain] += quality(ours + np.float32(gain) * theirs, some, own).sum()

@@ -75,13 +75,19 @@ class NCFNetwork(nn.Module):
         """[B, k] logits. users: [B, D] of each tower; items: [B, k, D], or [k, D] for all B."""
         shared = gmf_items.ndim == 2
         weighted = gmf_user * self.gmf_output
-        product = weighted @ gmf_items.T if shared else (weighted[:, None] * gmf_items).sum(-1)
+        product = (
+            weighted @ gmf_items.T
+            if shared
+            else (weighted[:, None] * gmf_items).sum(-1)
+        )
         share = self.config.dropout
         user = self.mlp_user(functional.dropout(mlp_user, share, self.training))
         item = self.mlp_item(functional.dropout(mlp_items, share, self.training))
         hidden = functional.relu(user[:, None] + item)
         for layer in self.mlp:
-            hidden = functional.relu(layer(functional.dropout(hidden, share, self.training)))
+            hidden = functional.relu(
+                layer(functional.dropout(hidden, share, self.training))
+            )
         return cast(Tensor, product + self.mlp_output(hidden)[..., 0])
 
 
@@ -123,7 +129,9 @@ class NCF(NeuralRecommender):
         logits: Tensor = net(*users, net.gmf_items(items), net.mlp_items(items)).float()
         # -ln sigmoid(y) for the positive, -ln(1 - sigmoid(y)) for the negatives.
         positive, negative = logits[:, :1], logits[:, 1:]
-        total = functional.softplus(-positive).sum() + functional.softplus(negative).sum()
+        total = (
+            functional.softplus(-positive).sum() + functional.softplus(negative).sum()
+        )
         return total / logits.numel()
 
     def prepare(self) -> Tensor:

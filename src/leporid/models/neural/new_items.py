@@ -52,13 +52,17 @@ class Side:
         rows = after.encode(before.ids).astype(np.int64)
         kept = np.flatnonzero(rows >= 0)
         if not len(kept):
-            raise DataError(f"the model knows none of these {len(after):,} {before.kind}s")
+            raise DataError(
+                f"the model knows none of these {len(after):,} {before.kind}s"
+            )
         new = np.setdiff1d(np.arange(len(after)), rows)
         return cls(before.kind, len(before), len(after), kept, rows[kept], new)
 
     @property
     def changed(self) -> bool:
-        return self.before != self.after or not np.array_equal(self.old, np.arange(self.after))
+        return self.before != self.after or not np.array_equal(
+            self.old, np.arange(self.after)
+        )
 
 
 def extended(
@@ -74,10 +78,14 @@ def extended(
     tables = item_tables(model.items, items, model.fitting.item_table)
     if interactions is not None and not isinstance(interactions, Interactions):
         interactions = load(interactions)
-    merged = _merged(model.known, interactions, tables[0].ids.to_pylist() if tables else [])
+    merged = _merged(
+        model.known, interactions, tables[0].ids.to_pylist() if tables else []
+    )
     extension = Extension(model.known, merged, tables, columns, length)
     if not len(extension.users.new) and not len(extension.items.new):
-        raise DataError("nothing is new: the model knows all of these items and users already")
+        raise DataError(
+            "nothing is new: the model knows all of these items and users already"
+        )
     new = type(model)(model.config)
     new._known = new._train = merged
     new.fitting = model.fitting
@@ -93,7 +101,9 @@ def extended(
     if length is not None or not len(cold):
         new.cold_items = earlier
         return new
-    content = None if extension.features is None else content_vectors(extension.features)
+    content = (
+        None if extension.features is None else content_vectors(extension.features)
+    )
     if earlier is not None:
         cold = np.union1d(cold, earlier.items.cpu().numpy())
         content = content if tables else earlier.content.cpu().numpy()
@@ -128,8 +138,12 @@ class Extension:
         if not len(items.new):
             return
         by_item = sparse.csr_array(self._matrix.T.tocsr())
-        sample = items.old[np.unique(np.linspace(0, len(items.old) - 1, 512).astype(np.int64))]
-        mean_degree = float(_shared_users(by_item, items, sample).sum(axis=1).mean()) or 1.0
+        sample = items.old[
+            np.unique(np.linspace(0, len(items.old) - 1, 512).astype(np.int64))
+        ]
+        mean_degree = (
+            float(_shared_users(by_item, items, sample).sum(axis=1).mean()) or 1.0
+        )
         self._edges = _shared_users(by_item, items, items.new)
         if tables:
             self.features = item_features(merged.items, *tables, columns=columns).matrix
@@ -163,16 +177,23 @@ class Extension:
             raise ConfigError(
                 f"{new.name} goes on from {article(new.name)} of the same settings only"
             )
-        shapes = {name: tuple(tensor.shape) for name, tensor in new.net.state_dict().items()}
+        shapes = {
+            name: tuple(tensor.shape) for name, tensor in new.net.state_dict().items()
+        }
         weights = old.net.state_dict().items()
-        new.net.load_state_dict({k: self._tensor(k, value, shapes[k]) for k, value in weights})
+        new.net.load_state_dict(
+            {k: self._tensor(k, value, shapes[k]) for k, value in weights}
+        )
 
     def _tensor(self, name: str, old: Tensor, shape: tuple[int, ...]) -> Tensor:
         """A tensor of the new network from that of the old one."""
         side = self._side(name, old, shape)
         if side is None:
             return old
-        extended, kept = torch.empty(shape, dtype=old.dtype), old.detach().cpu()[side.kept]
+        extended, kept = (
+            torch.empty(shape, dtype=old.dtype),
+            old.detach().cpu()[side.kept],
+        )
         flat = kept.float().reshape(len(kept), -1).numpy()
         extended[side.old] = kept
         if not len(side.new):
@@ -201,13 +222,19 @@ class Extension:
             )
         return fitting[0]
 
-    def train(self, model: Trainable, steps: int, seed: int, progress: ProgressLike) -> None:
+    def train(
+        self, model: Trainable, steps: int, seed: int, progress: ProgressLike
+    ) -> None:
         """Move the new rows and nothing else, on the histories of new users and of new items."""
         merged, config = self.merged, model.config
-        new = np.isin(merged.user, self.users.new) | np.isin(merged.item, self.items.new)
+        new = np.isin(merged.user, self.users.new) | np.isin(
+            merged.item, self.items.new
+        )
         part = merged.select(np.isin(merged.user, merged.user[new]))
         if not len(part):
-            raise ConfigError("steps need interactions with the new items: give interactions=")
+            raise ConfigError(
+                "steps need interactions with the new items: give interactions="
+            )
         nothing = merged.select(np.zeros(len(merged), bool))
         hooks, sides = [], [side for side in (self.users, self.items) if len(side.new)]
         parameters: Any = model.net.parameters()
@@ -221,7 +248,9 @@ class Extension:
             mask = torch.zeros(rows, *[1] * (parameter.dim() - 1))
             mask[side.new] = 1
             mask = mask.to(parameter)
-            hooks.append(parameter.register_hook(lambda gradient, mask=mask: gradient * mask))
+            hooks.append(
+                parameter.register_hook(lambda gradient, mask=mask: gradient * mask)
+            )
         model.config = config.replace(
             steps=steps, stop_at=0, passes=0.0, eval_every=0, weight_decay=0.0, freeze_steps=0,
             ema_decay=0.0, ema_share=0.0, cuda_graph=False,
@@ -262,19 +291,29 @@ def _shared_users(
     own = np.full(items.after, -1)
     own[items.old] = np.arange(len(items.old))
     old = by_item[items.old]
-    found = top_k_neighbours(by_item[rows], _USER_NEIGHBOURS, against=old, own=own[rows])
+    found = top_k_neighbours(
+        by_item[rows], _USER_NEIGHBOURS, against=old, own=own[rows]
+    )
     return sparse.csr_array(found.csr())
 
 
-def _merged(old: Interactions, new: Interactions | None, listed: list[Any]) -> Interactions:
+def _merged(
+    old: Interactions, new: Interactions | None, listed: list[Any]
+) -> Interactions:
     """All interactions, in one order, with the ids of both and of the listed items."""
-    items = _more_ids(old.items, [*listed, *([] if new is None else new.items.ids.to_pylist())])
+    items = _more_ids(
+        old.items, [*listed, *([] if new is None else new.items.ids.to_pylist())]
+    )
     users = _more_ids(old.users, [] if new is None else new.users.ids.to_pylist())
     parts = [old] if new is None or not len(new) else [old, new]
     if old.time is not None and any(part.time is None for part in parts):
-        raise DataError("the new interactions have no times, and those of the model have")
+        raise DataError(
+            "the new interactions have no times, and those of the model have"
+        )
     both = (
-        part.renumbered(_rows(users, part.users), _rows(items, part.items), users, items)
+        part.renumbered(
+            _rows(users, part.users), _rows(items, part.items), users, items
+        )
         for part in parts
     )
     rows = Interactions.joined(*both)
@@ -293,6 +332,8 @@ def _more_ids(old: IdMap, new: list[Any]) -> IdMap:
     try:
         more = [kind(value) for value in new if value is not None]
     except ValueError as error:
-        raise DataError(f"the model's {old.kind} ids are whole numbers: {error}") from None
+        raise DataError(
+            f"the model's {old.kind} ids are whole numbers: {error}"
+        ) from None
     both = IdMap.from_values([*old.ids.to_pylist(), *more], old.kind)
     return IdMap(both.ids, old.kind, old.dropped, old.core)

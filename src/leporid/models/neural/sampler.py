@@ -75,13 +75,17 @@ class Batch:
 class Sampler:
     """`batch(step)` depends on the seed and the step only, so a resumed run sees the same data."""
 
-    def __init__(self, data: TrainingData, sampling: Sampling, batch_size: int, seed: int) -> None:
+    def __init__(
+        self, data: TrainingData, sampling: Sampling, batch_size: int, seed: int
+    ) -> None:
         self.data, self.sampling, self.seed = data, sampling, seed
         self._negatives = NegativeSampler(data)
         self._targets, self._goal_end = data.item, None
         if data.goal is not None and sampling.kind == "sequences":
             self._targets = data.item.where(data.goal, -1)
-            row = torch.arange(1, len(data.item) + 1, device=data.device).where(data.goal, 0)
+            row = torch.arange(1, len(data.item) + 1, device=data.device).where(
+                data.goal, 0
+            )
             self._goal_end = torch.cat([row.new_zeros(1), row.cummax(0).values])
             """int64[n + 1]: where the last goal event before each row ends."""
         self._examples = self._usable_examples()
@@ -100,7 +104,9 @@ class Sampler:
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             source = generator(self.data.device, self.seed, "epoch", epoch)
-            shuffled = torch.randperm(self.n_examples, generator=source, device=self.data.device)
+            shuffled = torch.randperm(
+                self.n_examples, generator=source, device=self.data.device
+            )
             self._order, self._epoch = self._examples[shuffled], epoch
         chosen = self._order[position * self.batch_size :][: self.batch_size]
         draws = generator(self.data.device, self.seed, "step", step)
@@ -122,7 +128,10 @@ class Sampler:
         if data.goal is not None:
             keep &= data.goal
         if sampling.kind == "windows" and not sampling.circular:
-            position = torch.arange(len(data.user), device=data.device) - data.indptr[data.user]
+            position = (
+                torch.arange(len(data.user), device=data.device)
+                - data.indptr[data.user]
+            )
             last = (count - sampling.targets).clamp(min=1)[data.user]
             keep &= (position >= sampling.shortest) & (position <= last)
         return keep.nonzero().squeeze(1)
@@ -143,7 +152,9 @@ class Sampler:
             # A user with too few items for all targets repeats the last one.
             ahead = ahead.minimum(data.indptr[users + 1][:, None] - 1)
             positives = data.item[ahead]
-            if data.goal is not None:  # an event that is no target repeats the first one
+            if (
+                data.goal is not None
+            ):  # an event that is no target repeats the first one
                 positives = torch.where(data.goal[ahead], positives, positives[:, :1])
         negatives = self._negatives.sample(users, sampling.negatives, source)
         if data.disliked is not None:
@@ -152,14 +163,22 @@ class Sampler:
 
     @staticmethod
     def _with_disliked(
-        indptr: Tensor, items: Tensor, users: Tensor, negatives: Tensor, source: torch.Generator
+        indptr: Tensor,
+        items: Tensor,
+        users: Tensor,
+        negatives: Tensor,
+        source: torch.Generator,
     ) -> Tensor:
         """The negatives, with `DISLIKED_SHARE` of them drawn among what the user dislikes."""
         count = indptr.diff()[users][:, None]
         shape = (2, *negatives.shape)
         chance, share = torch.rand(shape, generator=source, device=users.device)
-        position = (indptr[users][:, None] + (share * count).long()).clamp(max=len(items) - 1)
-        return torch.where((count > 0) & (chance < DISLIKED_SHARE), items[position], negatives)
+        position = (indptr[users][:, None] + (share * count).long()).clamp(
+            max=len(items) - 1
+        )
+        return torch.where(
+            (count > 0) & (chance < DISLIKED_SHARE), items[position], negatives
+        )
 
     def _sequences(self, users: Tensor, source: torch.Generator) -> Batch:
         data, length = self.data, self.sampling.length
@@ -199,7 +218,9 @@ class TrainingData:
     """int64[n_users + 1], int64[m]: indptr and items of what users dislike; None: nothing."""
 
     @classmethod
-    def from_interactions(cls, train: Interactions, device: torch.device) -> TrainingData:
+    def from_interactions(
+        cls, train: Interactions, device: torch.device
+    ) -> TrainingData:
         by_item = train.item[np.lexsort((train.item, train.user))]
 
         def tensor(array: NDArray[Any], dtype: Any = np.int64) -> Tensor:
@@ -218,21 +239,27 @@ class TrainingData:
         return self.item.device
 
 
-def windows(item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool = True) -> Tensor:
+def windows(
+    item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool = True
+) -> Tensor:
     """int64[m, length]: the last items of `item[start:end]`, oldest first, for m ranges at once.
 
     A shorter range repeats its first item in front (`repeat`) or is filled with -1.
     """
     offset = torch.arange(-length, 0, device=item.device)
     position = end[:, None] + offset
-    items = item[position.clamp(min=0).maximum(start[:, None]).clamp(max=max(len(item) - 1, 0))]
+    items = item[
+        position.clamp(min=0).maximum(start[:, None]).clamp(max=max(len(item) - 1, 0))
+    ]
     missing = position < start[:, None]
     if repeat:
         missing = (start == end)[:, None].expand_as(position)
     return items.masked_fill(missing, -1)
 
 
-def circular_windows(item: Tensor, start: Tensor, end: Tensor, row: Tensor, length: int) -> Tensor:
+def circular_windows(
+    item: Tensor, start: Tensor, end: Tensor, row: Tensor, length: int
+) -> Tensor:
     """As `windows` up to `row`, where `start:end` is a circle; `row` itself is never read."""
     offset = torch.arange(-length, 0, device=item.device)
     count = (end - start)[:, None]
@@ -247,7 +274,9 @@ def recent_items(
     if len(sequences.items) == 0:
         return torch.full((len(users), length), -1)
     arrays = (users, sequences.indptr, sequences.items)
-    rows, indptr, item = (torch.from_numpy(np.asarray(a, dtype=np.int64)) for a in arrays)
+    rows, indptr, item = (
+        torch.from_numpy(np.asarray(a, dtype=np.int64)) for a in arrays
+    )
     return windows(item, indptr[rows], indptr[rows + 1], length, repeat)
 
 
@@ -255,7 +284,9 @@ class NegativeSampler:
     """Draws items a user has not, uniformly, by one binary search among the user's positives."""
 
     def __init__(self, data: TrainingData) -> None:
-        again = torch.zeros_like(data.item, dtype=torch.bool)  # a repeated event counts once
+        again = torch.zeros_like(
+            data.item, dtype=torch.bool
+        )  # a repeated event counts once
         again[1:] = (data.sorted_item.diff() == 0) & (data.user.diff() == 0)
         running = torch.cat([data.item.new_zeros(1), (~again).cumsum(0)])
         first = running[data.indptr]
@@ -271,7 +302,9 @@ class NegativeSampler:
     def sample(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
         """int64[len(users), count]: negatives with replacement; -1 for who has every item."""
         # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
-        draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
+        draw = torch.randint(
+            2**62, (len(users), count), generator=generator, device=users.device
+        )
         on_cpu = users.device.type == "cpu"
         return self.items_on_cpu(users, draw) if on_cpu else self.items(users, draw)
 
@@ -289,13 +322,26 @@ class NegativeSampler:
 
     def items_on_cpu(self, users: Tensor, draw: Tensor) -> Tensor:
         """The same numbers in one compiled pass, searching among the user's positives only."""
-        tensors = (users.contiguous(), draw, self.free, self._indptr, self._keys, self._skipped)
+        tensors = (
+            users.contiguous(),
+            draw,
+            self.free,
+            self._indptr,
+            self._keys,
+            self._skipped,
+        )
         return torch.from_numpy(_map_back(self._stride, *(t.numpy() for t in tensors)))
 
 
 @kernel
 def _map_back(
-    stride: int, users: Ints, draw: Ints, free: Ints, indptr: Ints, keys: Ints, skipped: Ints
+    stride: int,
+    users: Ints,
+    draw: Ints,
+    free: Ints,
+    indptr: Ints,
+    keys: Ints,
+    skipped: Ints,
 ) -> Ints:
     positions = np.full_like(draw, -1)
     for row, user in enumerate(users):
@@ -304,5 +350,7 @@ def _map_back(
             for column in range(draw.shape[1]):
                 left = draw[row, column] % free[user]
                 before = np.searchsorted(own, user * stride + left, side="right")
-                positions[row, column] = left + (skipped[first + before - 1] if before > 0 else 0)
+                positions[row, column] = left + (
+                    skipped[first + before - 1] if before > 0 else 0
+                )
     return positions

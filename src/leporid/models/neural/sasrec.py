@@ -59,7 +59,9 @@ class SASRecConfig(TrainingConfig):
 
     def validate(self) -> None:
         if self.dim % self.heads:
-            raise ConfigError(f"dim must be a multiple of heads ({self.heads}), not {self.dim}")
+            raise ConfigError(
+                f"dim must be a multiple of heads ({self.heads}), not {self.dim}"
+            )
 
 
 class _Block(nn.Module):
@@ -76,7 +78,10 @@ class _Block(nn.Module):
         self.inner = nn.Linear(dim, config.hidden)
         self.outer = nn.Linear(config.hidden, dim)
         if self.kind == "ligr":
-            self.attention_gate, self.network_gate = nn.Linear(dim, dim), nn.Linear(dim, dim)
+            self.attention_gate, self.network_gate = (
+                nn.Linear(dim, dim),
+                nn.Linear(dim, dim),
+            )
             self.linear = nn.Linear(dim, config.hidden)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -94,13 +99,19 @@ class _Block(nn.Module):
 
     def _attend(self, x: Tensor) -> Tensor:
         joint = self.query_key_value(x)
-        query, key, value = joint.unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = joint.unflatten(2, (3, self.heads, -1)).permute(
+            2, 0, 3, 1, 4
+        )
         attended = causal_attention(query, key, value, self.dropout, self.training)
         return cast(Tensor, self.attention_output(attended.transpose(1, 2).flatten(2)))
 
     def _network(self, x: Tensor) -> Tensor:
         inner = self.inner(x)
-        inner = functional.silu(inner) * self.linear(x) if self.kind == "ligr" else inner.relu()
+        inner = (
+            functional.silu(inner) * self.linear(x)
+            if self.kind == "ligr"
+            else inner.relu()
+        )
         return cast(Tensor, self.outer(self._drop(inner)))
 
     def _drop(self, x: Tensor) -> Tensor:
@@ -118,14 +129,18 @@ class SASRecNetwork(nn.Module):
         self.input_scale = math.sqrt(config.dim) if config.scale_input else 1.0
         self.blocks = nn.ModuleList(_Block(config) for _ in range(config.layers))
         # The last block of the kind "post" has normalised its sum already.
-        self.norm = nn.Identity() if config.block == "post" else nn.LayerNorm(config.dim)
+        self.norm = (
+            nn.Identity() if config.block == "post" else nn.LayerNorm(config.dim)
+        )
 
     def forward(self, history: Tensor, position: Tensor) -> Tensor:
         """[B, n, D]: the state after each item.
 
         history: int64[B, n], items oldest first, then -1; position: their rows in that table.
         """
-        x = self.items(history.clamp(min=0)) * self.input_scale + self.positions(position)
+        x = self.items(history.clamp(min=0)) * self.input_scale + self.positions(
+            position
+        )
         x = dropout(x * (history >= 0)[..., None], self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
@@ -187,11 +202,17 @@ class SASRec(NeuralRecommender):
         assert batch.history is not None
         history, position, _ = to_front(batch.history)
         state, positives = net(history, position), batch.positives.gather(1, position)
-        negatives = batch.negatives.gather(1, position[..., None].expand_as(batch.negatives))
+        negatives = batch.negatives.gather(
+            1, position[..., None].expand_as(batch.negatives)
+        )
         if state.device.type == "cpu":
             # Leaving the padding out saves work; on a GPU it would wait for the device.
             known = positives >= 0
-            state, positives, negatives = state[known], positives[known], negatives[known]
+            state, positives, negatives = (
+                state[known],
+                positives[known],
+                negatives[known],
+            )
         if self.config.loss == "sampled":
             return self._sampled(state, positives, negatives)
         return softmax_loss(state, net.items.weight, positives)

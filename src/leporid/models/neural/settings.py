@@ -126,12 +126,18 @@ def _cosine(first: float, last: float, share: float) -> float:
 def derive_seed(seed: int, purpose: str, *parts: int) -> int:
     """A 63-bit seed for one purpose (a word) and any numbers, such as the step."""
     words = [seed & (2**64 - 1), zlib.crc32(purpose.encode()), *parts]
-    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return int(
+        np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1)
+    )
 
 
-def generator(device: torch.device, seed: int, purpose: str, *parts: int) -> torch.Generator:
+def generator(
+    device: torch.device, seed: int, purpose: str, *parts: int
+) -> torch.Generator:
     """A torch generator on `device`, seeded by `derive_seed`."""
-    return torch.Generator(device=device).manual_seed(derive_seed(seed, purpose, *parts))
+    return torch.Generator(device=device).manual_seed(
+        derive_seed(seed, purpose, *parts)
+    )
 
 
 def own_generators(device: torch.device) -> contextlib.AbstractContextManager[None]:
@@ -146,7 +152,9 @@ def seed_default(device: torch.device, seed: int) -> None:
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)
 
 
-def mixed_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+def mixed_precision(
+    precision: str, device: torch.device
+) -> contextlib.AbstractContextManager[Any]:
     """A context for `TrainingConfig.precision`."""
     narrow = device.type == "cuda" or (precision == "bf16" and has_bfloat16())
     if precision == "fp32" or not narrow:

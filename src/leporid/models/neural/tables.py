@@ -24,7 +24,12 @@ from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 
 from leporid.data import TABLES, Interactions, item_features
-from leporid.embeddings import Embedding, InitialEmbeddings, nearest_by_content, standardizes
+from leporid.embeddings import (
+    Embedding,
+    InitialEmbeddings,
+    nearest_by_content,
+    standardizes,
+)
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.models.neural.layers import SparseProduct, apply, csr_tensor
 from leporid.models.neural.settings import TrainingConfig
@@ -58,7 +63,9 @@ class HeldRows:
         weight.copy_(torch.where(self.held[:, None], self.initial, weight))
 
     def to(self, device: torch.device) -> Self:
-        initial, held, trained = (t.to(device) for t in (self.initial, self.held, self.trained))
+        initial, held, trained = (
+            t.to(device) for t in (self.initial, self.held, self.trained)
+        )
         return type(self)(self.table, initial, held, trained, self.side)
 
     @torch.no_grad()
@@ -66,7 +73,9 @@ class HeldRows:
         """After training they follow the nearest rows that were trained."""
         held, trained = self.held.cpu().numpy(), self.trained.cpu().numpy()
         initial = self.initial.float().cpu().numpy()
-        unit = initial / np.maximum(np.linalg.norm(initial, axis=1, keepdims=True), 1e-30)
+        unit = initial / np.maximum(
+            np.linalg.norm(initial, axis=1, keepdims=True), 1e-30
+        )
         same = np.zeros(len(initial), np.int64)
         near = nearest_by_content(
             sparse.csr_array(unit), np.flatnonzero(held), _NEIGHBOURS, same, trained
@@ -95,11 +104,15 @@ class BuildContext:
 
     def user_table(self) -> nn.Embedding:
         """A trainable float32[n_users, D] table that holds the initial user embeddings."""
-        return self._table("users", self.train.n_users, self.init.users if self.init else None)
+        return self._table(
+            "users", self.train.n_users, self.init.users if self.init else None
+        )
 
     def item_table(self) -> nn.Embedding:
         """A trainable float32[n_items, D] table that holds the initial item embeddings."""
-        return self._table("items", self.train.n_items, self.init.items if self.init else None)
+        return self._table(
+            "items", self.train.n_items, self.init.items if self.init else None
+        )
 
     def _table(self, side: str, rows: int, initial: Embedding | None) -> nn.Embedding:
         if self.sketch:
@@ -126,10 +139,14 @@ class BuildContext:
             given = ~torch.from_numpy(initial.isolated)
             trained = torch.from_numpy(np.bincount(touched, minlength=rows) > 0)
             if (given & trained).any() and (given & ~trained).any():
-                self.held.append(HeldRows(table, vectors, given & ~trained, given & trained, side))
+                self.held.append(
+                    HeldRows(table, vectors, given & ~trained, given & trained, side)
+                )
         return table
 
-    def add_features(self, config: TrainingConfig, tables: Mapping[str, Any] | None) -> None:
+    def add_features(
+        self, config: TrainingConfig, tables: Mapping[str, Any] | None
+    ) -> None:
         """Make tables sums, by the files of the settings, or by tables in memory instead of them.
 
         Those who read a table see the sums; `fold_features` makes them its rows.
@@ -138,7 +155,9 @@ class BuildContext:
         for side, file in ((side, file) for side, file in files if file):
             own = [table for table, _, whose in self.tables if whose == side]
             if not own:
-                raise ConfigError(f"the model has no table of {side}: leave {side}= out")
+                raise ConfigError(
+                    f"the model has no table of {side}: leave {side}= out"
+                )
             ids = self.train.items if side == "items" else self.train.users
             described = TABLES[side].load((tables or {}).get(side, file))
             features = item_features(ids, described).matrix
@@ -164,11 +183,16 @@ class FeatureSum(nn.Module):
         super().__init__()
         self.rows = nn.Parameter(torch.zeros(features.shape[1], dim))
         for name, csr in (("matrix", features), ("transposed", features.T.tocsr())):
-            indptr, indices, values = map(torch.from_numpy, (csr.indptr, csr.indices, csr.data))
+            indptr, indices, values = map(
+                torch.from_numpy, (csr.indptr, csr.indices, csr.data)
+            )
             tensor = csr_tensor(indptr.int(), indices.int(), values, csr.shape[1])
             self.register_buffer(name, tensor, persistent=False)
         # A checkpoint holds it: a run is not resumed with another table.
-        digest = [zlib.crc32(array) for array in (features.indptr, features.indices, features.data)]
+        digest = [
+            zlib.crc32(array)
+            for array in (features.indptr, features.indices, features.data)
+        ]
         self.register_buffer("digest", torch.tensor(digest))
 
     def forward(self, table: Tensor) -> Tensor:
@@ -178,7 +202,9 @@ class FeatureSum(nn.Module):
 class _NothingDrawn(TorchFunctionMode):
     """Leaves out random numbers: "meta" tensors hold none, yet torch prepares a lot."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if getattr(func, "__name__", "") in ("normal_", "uniform_"):
             return args[0] if args else kwargs["tensor"]
@@ -196,12 +222,20 @@ def sketched(
         return None
     except LeporidError:
         raise
-    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AssertionError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
         reason = str(error).partition("\n")[0]
         raise DataError(f"its settings do not give a network: {reason}") from None
 
 
-def sized(init: InitialEmbeddings, config: TrainingConfig, size: float) -> InitialEmbeddings:
+def sized(
+    init: InitialEmbeddings, config: TrainingConfig, size: float
+) -> InitialEmbeddings:
     """The vectors with root mean square `size` (auto), or times `init_scale`; zero rows stay."""
     as_drawn = not standardizes(init.items.provenance.get("method"), otherwise=True)
     standardize = not as_drawn if config.standardize is None else config.standardize
@@ -225,9 +259,14 @@ def sized(init: InitialEmbeddings, config: TrainingConfig, size: float) -> Initi
     return replace(init, users=initial(init.users), items=initial(init.items))
 
 
-def movement(tables: Sequence[nn.Embedding], initial: Sequence[Tensor]) -> dict[str, Any]:
+def movement(
+    tables: Sequence[nn.Embedding], initial: Sequence[Tensor]
+) -> dict[str, Any]:
     """The size of the initial embeddings of each table, and how far it moved relative to it."""
-    moved = [t.weight.detach().float().cpu() - b for t, b in zip(tables, initial, strict=True)]
+    moved = [
+        t.weight.detach().float().cpu() - b
+        for t, b in zip(tables, initial, strict=True)
+    ]
     lengths = zip(moved, initial, strict=True)
     return {
         "start_size": [float(b.square().mean().sqrt()) for b in initial],
@@ -244,7 +283,9 @@ def neighbour_rows(
     between that and the mean's own. Without neighbours a row is the mean of all.
     """
     total = np.asarray(edges.sum(axis=1)).reshape(-1, 1)
-    mean = np.where(total > 0, edges @ table / np.where(total > 0, total, 1), table.mean(axis=0))
+    mean = np.where(
+        total > 0, edges @ table / np.where(total > 0, total, 1), table.mean(axis=0)
+    )
     if table.shape[1] > 1:
         own = np.linalg.norm(mean, axis=1, keepdims=True)
         usual = np.median(np.linalg.norm(table, axis=1))

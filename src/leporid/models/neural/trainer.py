@@ -105,7 +105,12 @@ def train_loop(
     backward = Backward(model)
     finished = _stale(config, state)
     module.train()
-    with _interruptible() as interrupted, own_generators(device), kept_torch_threads(), log:
+    with (
+        _interruptible() as interrupted,
+        own_generators(device),
+        kept_torch_threads(),
+        log,
+    ):
         while state.step < config.last_step and not finished:
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
@@ -130,7 +135,12 @@ def train_loop(
             if metric is not None or last or state.step % _LOG_EVERY == 0:
                 log.write(metric)
             stopping = interrupted.is_set()
-            save = last or finished or stopping or state.step % config.checkpoint_every == 0
+            save = (
+                last
+                or finished
+                or stopping
+                or state.step % config.checkpoint_every == 0
+            )
             if save and folder is not None:
                 log.keep()
                 state.save(folder, identity)
@@ -187,7 +197,9 @@ class Backward:
     def _record(self, batch: Batch) -> tuple[torch.cuda.CUDAGraph, Batch, Tensor]:
         """Trying the loss out changes neither running statistics nor random numbers."""
         net, inputs = self._model.net, batch.map(torch.clone)
-        kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
+        kept = {
+            n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided
+        }
         self._warm_up(inputs)
         # Without gradients to add to, the recorded run writes them: no step has to clear them.
         net.zero_grad(set_to_none=True)
@@ -289,7 +301,9 @@ def _validate(model: Trainable, split: Split, state: TrainingState) -> float:
 
 
 def _copy(module: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+    return {
+        name: tensor.detach().clone() for name, tensor in module.state_dict().items()
+    }
 
 
 def _load(model: Trainable, tensors: dict[str, Tensor]) -> None:
@@ -305,7 +319,9 @@ def _blend(average: dict[str, Tensor], module: nn.Module, decay: float) -> None:
         return
     state = module.state_dict()
     floats = [name for name in average if average[name].is_floating_point()]
-    torch._foreach_lerp_([average[n] for n in floats], [state[n] for n in floats], 1 - decay)
+    torch._foreach_lerp_(
+        [average[n] for n in floats], [state[n] for n in floats], 1 - decay
+    )
     for name in average.keys() - set(floats):
         average[name].copy_(state[name])
 
@@ -318,7 +334,9 @@ def _fingerprint(module: nn.Module) -> str:
     return hasher.hexdigest()[:16]
 
 
-def _resume_advice(state: TrainingState, config: TrainingConfig, checkpoint: Path | None) -> str:
+def _resume_advice(
+    state: TrainingState, config: TrainingConfig, checkpoint: Path | None
+) -> str:
     advice = "nothing was kept, give a checkpoint folder to be able to go on"
     if checkpoint is not None:
         advice = f"go on from the checkpoint in {checkpoint} with --resume (resume=True in Python)"

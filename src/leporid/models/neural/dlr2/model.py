@@ -71,7 +71,9 @@ class Anchors(NamedTuple):
         items = np.sort(order[: len(basis)])
         weights = linalg.pinv(basis[:, items], rtol=1e-6) @ basis
         kept = torch.from_numpy(mean).float(), torch.from_numpy(weights).float()
-        return cls(*(tensor.to(scores.device) for tensor in (torch.from_numpy(items), *kept)))
+        return cls(
+            *(tensor.to(scores.device) for tensor in (torch.from_numpy(items), *kept))
+        )
 
     def estimate(self, scores: Tensor) -> Tensor:
         """float32[m, n_items] from the scores of the anchors, float32[m, a]."""
@@ -139,7 +141,10 @@ class DLR2(NeuralRecommender):
         s = net.state(net.users(batch.users), batch.history)
         by_g = config.losses != "discriminative"
         g = net.target(s) if by_g or config.negative_kind == "hard" else None
-        softmax, total = config.objective == "softmax", s.new_zeros((), dtype=torch.float32)
+        softmax, total = (
+            config.objective == "softmax",
+            s.new_zeros((), dtype=torch.float32),
+        )
         if by_g and g is not None and softmax:
             hot, smoothing = g * net.log_temperature.exp(), config.label_smoothing
             total = total + softmax_loss(
@@ -147,7 +152,9 @@ class DLR2(NeuralRecommender):
             )
             if config.losses == "generative":
                 return total
-        items = torch.cat([batch.positives.unsqueeze(1), self._negatives(batch, g)], dim=1)
+        items = torch.cat(
+            [batch.positives.unsqueeze(1), self._negatives(batch, g)], dim=1
+        )
         candidates = net.items(items)
         if config.losses != "generative":
             total = total + self._discriminative_loss(s, candidates)
@@ -180,7 +187,9 @@ class DLR2(NeuralRecommender):
 
     def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         net, branch, s = self.network, self.config.inference, self._states(rows, recent)
-        generated = None if branch == "discriminative" else net.generative_scores(net.target(s))
+        generated = (
+            None if branch == "discriminative" else net.generative_scores(net.target(s))
+        )
         if branch == "generative" and generated is not None:
             return generated
         return self._mixed(net.discriminative.all_items(s, self.prepared()), generated)
@@ -192,7 +201,9 @@ class DLR2(NeuralRecommender):
     def anchors(self) -> Anchors:
         if self._anchors is None:
             n_users = self.train.n_users
-            rows = np.linspace(0, n_users - 1, min(_ANCHOR_USERS, n_users)).astype(np.int32)
+            rows = np.linspace(0, n_users - 1, min(_ANCHOR_USERS, n_users)).astype(
+                np.int32
+            )
             users = np.unique(rows)
             index = torch.from_numpy(users.astype(np.int64)).to(self.device)
             with self._scoring():
@@ -215,9 +226,13 @@ class DLR2(NeuralRecommender):
         assert rows is not None
         assert recent is not None
         parts = torch.split(rows, _STATES_AT_ONCE), torch.split(recent, _STATES_AT_ONCE)
-        return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])
+        return torch.cat(
+            [self.network.state(*part) for part in zip(*parts, strict=True)]
+        )
 
-    def _top_k(self, users: Indices, n: int, include_seen: bool | None, allowed: Allowed) -> TopK:
+    def _top_k(
+        self, users: Indices, n: int, include_seen: bool | None, allowed: Allowed
+    ) -> TopK:
         if allowed is None and len(users) >= _WORTH_ANCHORS:
             hidden = self.known.hidden(self.shows(include_seen)).take(users)
             top = self.retrieve(users, n, max(CANDIDATES, 2 * n), hidden=hidden)
@@ -248,20 +263,28 @@ class DLR2(NeuralRecommender):
             histories = self.known.sequences().take(cast(Indices, users))
         rows = np.arange(len(histories), dtype=np.int32)
         with self._scoring():
-            s = self._states(self.user_rows(histories, users), self._recent(histories, rows))
+            s = self._states(
+                self.user_rows(histories, users), self._recent(histories, rows)
+            )
             return self.two_stages(s, n, candidates, hidden)
 
     def two_stages(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
         """`retrieve` for states s, some users at a time."""
-        parts = np.split(np.arange(len(s)), range(_USERS_AT_ONCE, len(s), _USERS_AT_ONCE))
+        parts = np.split(
+            np.arange(len(s)), range(_USERS_AT_ONCE, len(s), _USERS_AT_ONCE)
+        )
         some = (
-            self._some_lists(s[part[0] : part[-1] + 1], n, candidates, hidden.take(part))
+            self._some_lists(
+                s[part[0] : part[-1] + 1], n, candidates, hidden.take(part)
+            )
             for part in parts
             if len(part)
         )
         return joined_lists(some, n)
 
-    def _some_lists(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
+    def _some_lists(
+        self, s: Tensor, n: int, candidates: int, hidden: Sequences
+    ) -> TopK:
         net, generated = self.network, None
         if self.config.inference == "mixture":
             generated = net.generative_scores(net.target(s)).float()
@@ -270,11 +293,20 @@ class DLR2(NeuralRecommender):
         estimates = self._mixed(anchors.estimate(scored), generated)
         kept = masked_top_k(estimates.cpu().numpy(), candidates, seen=hidden)
         # Equal scores go to the smaller index, as in a full ranking.
-        index = torch.from_numpy(np.sort(kept.items, axis=1).astype(np.int64)).to(self.device)
+        index = torch.from_numpy(np.sort(kept.items, axis=1).astype(np.int64)).to(
+            self.device
+        )
         known, missing = index.clamp(min=0), index < 0
         scored = head.some_items(s, halves[known]).float()
-        scores = self._mixed(scored, None if generated is None else generated.gather(1, known))
-        off = (scores - estimates.gather(1, known)).masked_fill(missing, 0.0).abs().amax(dim=1)
+        scores = self._mixed(
+            scored, None if generated is None else generated.gather(1, known)
+        )
+        off = (
+            (scores - estimates.gather(1, known))
+            .masked_fill(missing, 0.0)
+            .abs()
+            .amax(dim=1)
+        )
         scores = scores.masked_fill(missing, -torch.inf)
         value, order = scores.sort(dim=1, descending=True, stable=True)
         items = index.gather(1, order)[:, :n].to(torch.int32).cpu().numpy()
@@ -319,14 +351,20 @@ class DLR2(NeuralRecommender):
 
     def _check_dot_product(self) -> None:
         config = self.config
-        distance = config.objective == "margin" and config.ranking_distance == "absolute"
+        distance = (
+            config.objective == "margin" and config.ranking_distance == "absolute"
+        )
         if config.losses == "discriminative" or distance:
             raise VectorsUnsupportedError(self.name)
 
     @property
     def vectors_rank(self) -> Literal["everything", "first stage"]:
         """G retrieves; where S is read too, it ranks what was retrieved."""
-        return super().vectors_rank if self.config.inference == "generative" else "first stage"
+        return (
+            super().vectors_rank
+            if self.config.inference == "generative"
+            else "first stage"
+        )
 
 
 def square_square(scored: Tensor, config: DLR2Config) -> Tensor:

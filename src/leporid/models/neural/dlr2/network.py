@@ -91,9 +91,13 @@ class DLR2Config(TrainingConfig):
                 "relu_on_negatives=True needs last_relu=True: there is no ReLU to read"
             )
         if self.circular and self.padding != "blank":
-            raise ConfigError("circular=True needs padding='blank': a circle repeats no item")
+            raise ConfigError(
+                "circular=True needs padding='blank': a circle repeats no item"
+            )
         if self.shortcut and self.objective != "softmax":
-            raise ConfigError("shortcut=True needs objective='softmax': G's tanh would bend it")
+            raise ConfigError(
+                "shortcut=True needs objective='softmax': G's tanh would bend it"
+            )
         if self.losses != "both" and self.inference != self.losses:
             raise ConfigError(
                 f"inference={self.inference!r} needs a branch that losses={self.losses!r} "
@@ -164,8 +168,12 @@ class ReversibleBlock(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         half = channels // 2
-        self.f = nn.Sequential(_conv(half, half, 3), nn.ReLU(), _conv(half, half, 3), nn.ReLU())
-        self.g = nn.Sequential(_conv(half, half, 3), nn.ReLU(), _conv(half, half, 3), nn.ReLU())
+        self.f = nn.Sequential(
+            _conv(half, half, 3), nn.ReLU(), _conv(half, half, 3), nn.ReLU()
+        )
+        self.g = nn.Sequential(
+            _conv(half, half, 3), nn.ReLU(), _conv(half, half, 3), nn.ReLU()
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, channels, H, W] -> the same shape."""
@@ -210,7 +218,12 @@ class FeatureNetwork(nn.Module):
     """Image [B, rows, D] -> s [B, D]."""
 
     def __init__(
-        self, architecture: Architecture, rows: int, dim: int, dropout: float, channels: int = 64
+        self,
+        architecture: Architecture,
+        rows: int,
+        dim: int,
+        dropout: float,
+        channels: int = 64,
     ) -> None:
         super().__init__()
         size = 2 * channels * -(-rows // 2) * -(-dim // 2)
@@ -235,7 +248,9 @@ def generative(dim: int) -> nn.Sequential:
     """G: s -> 256 -> 256 -> 128 -> D."""
     first, second, third = nn.Linear(dim, 256), nn.Linear(256, 256), nn.Linear(256, 128)
     relu = nn.ReLU
-    return nn.Sequential(first, relu(), second, relu(), third, relu(), nn.Linear(128, dim))
+    return nn.Sequential(
+        first, relu(), second, relu(), third, relu(), nn.Linear(128, dim)
+    )
 
 
 class Discriminative(nn.Module):
@@ -258,7 +273,9 @@ class Discriminative(nn.Module):
 
     def item_half(self, items: Tensor) -> Tensor:
         """[..., D] -> [..., 256], with the layer's bias."""
-        return functional.linear(items, self.first.weight[:, self.dim :], self.first.bias)
+        return functional.linear(
+            items, self.first.weight[:, self.dim :], self.first.bias
+        )
 
     def forward(self, s: Tensor, items: Tensor) -> Tensor:
         """S of some items each: s [B, D], items [B, k, D] -> [B, k]."""
@@ -269,20 +286,28 @@ class Discriminative(nn.Module):
         return self._after((self.user_half(s).unsqueeze(1) + halves).relu())
 
     def _after(self, hidden: Tensor) -> Tensor:
-        return cast(Tensor, self.last(self.third(self.second(hidden).relu()).relu()).squeeze(-1))
+        return cast(
+            Tensor, self.last(self.third(self.second(hidden).relu()).relu()).squeeze(-1)
+        )
 
     def all_items(self, s: Tensor, items: Tensor) -> Tensor:
         """S of every item for every user: s [m, D], item halves [n, 256] -> [m, n]."""
         users = self.user_half(s)
         if s.is_cuda:
             step = max(1, _DEVICE_PAIRS // len(items))
-            parts = [self._after((u.unsqueeze(1) + items).relu()) for u in torch.split(users, step)]
+            parts = [
+                self._after((u.unsqueeze(1) + items).relu())
+                for u in torch.split(users, step)
+            ]
             return torch.cat(parts) if parts else users.new_empty((0, len(items)))
         return self._tiles(users, items)
 
     def _tiles(self, users: Tensor, items: Tensor) -> Tensor:
         """`all_items` on a CPU: buffers are reused, biases and ReLUs applied in place."""
-        second, third = self.second.weight.T.contiguous(), self.third.weight.T.contiguous()
+        second, third = (
+            self.second.weight.T.contiguous(),
+            self.third.weight.T.contiguous(),
+        )
         last, shift = self.last.weight[0], self.last.bias
         out = users.new_empty((len(users), len(items)))
         buffers = [users.new_empty((_TILE, width)) for width in (256, 256, 128)]
@@ -293,7 +318,9 @@ class Discriminative(nn.Module):
                 torch.add(tile, user, out=a).relu_()
                 torch.addmm(self.second.bias, a, second, out=b).relu_()
                 torch.addmm(self.third.bias, b, third, out=c).relu_()
-                torch.addmv(shift.expand(len(tile)), c, last, out=row[first : first + len(tile)])
+                torch.addmv(
+                    shift.expand(len(tile)), c, last, out=row[first : first + len(tile)]
+                )
         return out
 
 
@@ -307,7 +334,11 @@ class DLR2Network(nn.Module):
         self.kept_size: Tensor | None = None
         rows = 1 + bool(config.profile) + config.length
         self.features = FeatureNetwork(
-            config.architecture, rows, config.dim, config.feature_dropout, config.channels
+            config.architecture,
+            rows,
+            config.dim,
+            config.feature_dropout,
+            config.channels,
         )
         self.discriminative = Discriminative(config.dim)
         self.generative = generative(config.dim)
@@ -328,7 +359,9 @@ class DLR2Network(nn.Module):
             with torch.device("cpu"):
                 weights = 0.5 ** torch.arange(config.length, 0.0, -1)
                 profile = torch.full((rows - 1 - config.length,), 0.3)
-                self.history_weights = nn.Parameter(torch.cat([profile, weights / weights.sum()]))
+                self.history_weights = nn.Parameter(
+                    torch.cat([profile, weights / weights.sum()])
+                )
 
     def item_size(self) -> Tensor:
         """The root mean square of the item table; outside training kept until weights change."""
@@ -347,7 +380,9 @@ class DLR2Network(nn.Module):
             count = known.sum(dim=1, keepdim=True).clamp(min=1)
             parts.insert(1, rows.sum(dim=1, keepdim=True) / count.sqrt())
         image = torch.cat(parts, dim=1)
-        if self.training and self.config.user_dropout:  # a share of the user rows is zero
+        if (
+            self.training and self.config.user_dropout
+        ):  # a share of the user rows is zero
             share = torch.zeros(image.shape[:2], device=image.device)
             share[:, 0] = self.config.user_dropout
             image = image * (torch.rand_like(share) >= share).unsqueeze(-1)
@@ -370,7 +405,9 @@ class DLR2Network(nn.Module):
         """[B, D] -> [B, n_items], without gradients: minus the distance that ranks, or logits."""
         items = self.items.weight
         if self.config.objective == "softmax":
-            return (g @ items.T).float().mul_(self.log_temperature.exp()).add_(self.bias)
+            return (
+                (g @ items.T).float().mul_(self.log_temperature.exp()).add_(self.bias)
+            )
         if self.config.ranking_distance == "absolute":
             return -torch.cdist(g.float(), items.float(), p=1) / g.shape[1]
         squares = (items * items).mean(dim=1) + (g * g).mean(dim=1, keepdim=True)
