@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from leporid.runs.execute import Baseline
 
 import leporid
 from leporid.data import Split
@@ -16,7 +17,6 @@ from leporid.models.closed_form.ease import EASE
 from leporid.models.closed_form.itemknn import ItemKNN
 from leporid.models.closed_form.toppop import TopPop
 from leporid.runs import BaselineCheck, against_baselines
-from leporid.runs.execute import Baseline
 
 
 @pytest.fixture(scope="module")

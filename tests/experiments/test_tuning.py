@@ -20,7 +20,7 @@ import leporid
 from leporid.config import Choice, Float, Int
 from leporid.data import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
-from leporid.models import train
+from leporid.models import FitContext, train
 from leporid.models.closed_form.ease import EASE
 from leporid.progress import NullProgress
 from leporid.runs import Journal, tune
@@ -35,11 +35,11 @@ class Counted(EASE):
     fits: ClassVar[list[float]] = []
     die_after: ClassVar[int | None] = None
 
-    def _fit(self, split: Split, **options: Any) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         if self.die_after is not None and len(self.fits) >= self.die_after:
             os.kill(os.getpid(), signal.SIGKILL)
         self.fits.append(self.config.l2)
-        super()._fit(split, **options)
+        super()._fit(split, seed, context)
 
 
 @pytest.fixture(autouse=True)
