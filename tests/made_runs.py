@@ -8,7 +8,7 @@ from typing import Any
 from leporid.data import Split
 from leporid.embeddings import EmbeddingSpec
 from leporid.models import Init, ModelSpec, Recommender
-from leporid.runs import Cost, Run, RunSpec, execute_to_folder, tested
+from leporid.runs import Cost, Run, RunSpec, evaluate_run, execute_to_folder
 
 
 def run_of(
@@ -27,7 +27,7 @@ def run_of(
         experiment="x",
         extra=extra or {},
     )
-    return tested(spec, split, model, Cost(0.1, 1.0))
+    return evaluate_run(spec, split, model, Cost(0.1, 1.0))
 
 
 def train_to(

@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from leporid.runs.execute import Baseline
 
 import leporid
 from leporid.data import Split
@@ -16,7 +15,7 @@ from leporid.evaluation import compare, evaluate
 from leporid.models.closed_form.ease import EASE
 from leporid.models.closed_form.itemknn import ItemKNN
 from leporid.models.closed_form.toppop import TopPop
-from leporid.runs import BaselineCheck, against_baselines
+from leporid.runs import Baseline, BaselineCheck, against_baselines
 
 
 @pytest.fixture(scope="module")

@@ -214,13 +214,14 @@ def test_neural_models_are_trained_from_the_initialiser_and_recipe_asked_for() -
         tune("ease", make_split(), trials=1, recipe="paper")
 
 
-def test_a_class_of_your_own_is_tuned_and_a_classical_model_ignores_the_initialiser() -> None:
+def test_a_class_of_your_own_is_tuned_and_a_classical_model_refuses_an_initialiser() -> None:
     settings = {"dim": 4, "steps": 2, "batch_size": 8, "eval_every": 0, "device": "cpu"}
     space = {"lr": Float(1e-4, 1e-2, log=True)}
     result = tune(Dot, make_split(), trials=2, space=space, init="svd", **settings)
     assert result.model == "dot"
     assert all(trial["value"] is not None for trial in result.trials)
-    assert tune("ease", make_split(), trials=1, init="svd").trials[0]["value"] is not None
+    with pytest.raises(ConfigError, match="ease has no embedding tables to fill"):
+        tune("ease", make_split(), trials=1, init="svd")
 
 
 def test_a_model_without_a_space_is_fitted_once() -> None:

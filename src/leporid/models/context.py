@@ -25,8 +25,8 @@ CHECKPOINT_FILE = "checkpoint.safetensors"
 class FitContext:
     """Where a fit runs, who is told about it, and what it starts from.
 
-    None of this belongs to the settings of a model. A closed-form model uses `progress` and `tables`
-    alone.
+    None of this belongs to the settings of a model. A closed-form model uses `progress` and
+    `tables` alone.
     """
 
     init: InitialEmbeddings | None = None
