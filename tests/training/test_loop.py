@@ -178,6 +178,18 @@ def test_the_best_weights_are_kept_and_training_stops_in_time(
     ]  # fmt: skip
 
 
+def test_patience_counts_only_validations_since_the_best_one(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = iter([0.1, 0.05, 0.2, 0.1, 0.3, 0.2, 0.3, 0.9])
+    monkeypatch.setattr(loop, "_measure", lambda model, part: next(metrics))
+    model = Dot(dim=4, steps=16, batch_size=8, eval_every=2, patience=2)
+    model.fit(split, device="cpu")
+    # A validation that is as good as the best one is no better.
+    assert [row["step"] for row in model.history.rows] == [2, 4, 6, 8, 10, 12, 14]
+    assert (model.history.best_step, model.history.best_metric) == (10, 0.3)
+
+
 def test_the_progress_knows_where_patience_can_end_a_run(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
