@@ -178,6 +178,22 @@ def test_the_best_weights_are_kept_and_training_stops_in_time(
     ]  # fmt: skip
 
 
+def test_more_validation_users_than_there_are_means_all_of_them(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[Split] = []
+
+    def measure(model: Any, part: Split) -> float:
+        parts.append(part)
+        return 0.1
+
+    monkeypatch.setattr(loop, "_measure", measure)
+    present = len(np.unique(split.valid.user))
+    for asked, expected in ((present - 1, present - 1), (present, present), (99, present)):
+        Dot(dim=4, steps=1, batch_size=8, eval_every=1, eval_users=asked).fit(split, device="cpu")
+        assert len(np.unique(parts[-1].valid.user)) == expected
+
+
 def test_patience_counts_only_validations_since_the_best_one(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
