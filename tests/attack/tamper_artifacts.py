@@ -29,7 +29,7 @@ from leporid.errors import DataError, LeporidError
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender, find_model
 from leporid.runs import read_run, save_run
-from leporid.runs.record import peak_memory_mb
+from leporid.runs.meter import peak_memory_mb
 from tests.made_runs import run_of
 
 FORMATS = ("safetensors", "parquet", "csv", "recbole")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from leporid.models.dlr2 import DLR2Config
 
 import leporid
 from leporid.data import Interactions, Split
@@ -19,6 +18,7 @@ from leporid.models import Recommender
 from leporid.models.closed_form.profiles import best_window
 from leporid.models.closed_form.slim import SLIM
 from leporid.models.neural import linear_part
+from leporid.models.neural.dlr2 import DLR2Config
 from leporid.models.neural.linear_part import choose_gain
 from tests.models.test_include_seen import groceries
 
