@@ -19,7 +19,8 @@ def unit_size(matrix: sparse.csr_array) -> tuple[sparse.csr_array, float]:
         return matrix, 1.0
     out = sparse.csr_array(matrix.shape, dtype=np.float32)
     out.data = (matrix.data / power).astype(np.float32)
-    out.indices, out.indptr = matrix.indices, matrix.indptr
+    out.indices = matrix.indices
+    out.indptr = matrix.indptr
     return out, power
 
 
@@ -71,16 +72,25 @@ def top_k_products(
     Products must be positive. Entry own[i] of row i is left out (-1: none; by default the
     diagonal). Equal entries go to the smaller column.
     """
-    n, width = left.shape[0], right.shape[1]
-    own = np.arange(n, dtype=np.int32) if own is None else own
+    n = left.shape[0]
+    width = right.shape[1]
+    if own is None:
+        own = np.arange(n, dtype=np.int32)
     k = max(1, min(k, width))
-    found = np.full((n, k), -1, dtype=np.int32)
+    best = np.full((n, k), -1, dtype=np.int32)
     values = np.zeros((n, k), dtype=np.float32)
-    a, b = csr_parts(left), csr_parts(right)
+    denominator = rows, columns, shrink
     with one_thread_pool() as threads:
-        below = rows, columns, shrink
-        _top_k_products(a, b, below, own, found, values, threads * 8)
-    return canonical(Neighbours(found, values, width).csr())
+        _top_k_products(
+            csr_parts(left),
+            csr_parts(right),
+            denominator,
+            own,
+            best,
+            values,
+            threads * 8,
+        )
+    return canonical(Neighbours(best, values, width).csr())
 
 
 def top_k_of_columns(matrix: sparse.csr_array, k: int) -> sparse.csr_array:

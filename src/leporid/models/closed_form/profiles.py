@@ -175,11 +175,11 @@ class ItemWeights(ProfileRecommender):
         parts = self.weights[votes.indices][:, items] * votes.data[:, None]
         shares = np.asarray(parts.todense() if sparse.issparse(parts) else parts)
         nothing = np.zeros((1, self.known.n_items), np.float32)
-        again = add_repeats(nothing, history, self._repeats)[0]
-        found = []
+        repeats = add_repeats(nothing, history, self._repeats)[0]
+        reasons = []
         for item, share in zip(items.tolist(), shares.T, strict=True):
             by_item = dict(zip(votes.indices.tolist(), share.tolist(), strict=True))
-            by_item[item] = by_item.get(item, 0.0) + float(again[item])
-            best = sorted(by_item.items(), key=lambda one: -one[1])[:n]
-            found.append([one for one in best if one[1] > 0])
-        return found
+            by_item[item] = by_item.get(item, 0.0) + float(repeats[item])
+            strongest = sorted(by_item.items(), key=lambda pair: -pair[1])[:n]
+            reasons.append([pair for pair in strongest if pair[1] > 0])
+        return reasons

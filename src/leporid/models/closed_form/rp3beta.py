@@ -28,3 +28,7 @@ class RP3Beta(P3Alpha):
         "normalize": Choice(False, True),
         **WINDOW_SPACE,
     }
+
+    @property
+    def popularity_exponent(self) -> float:
+        return self.config.beta
