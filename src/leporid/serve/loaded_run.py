@@ -27,7 +27,7 @@ from leporid.models import (
     model_folder,
 )
 from leporid.progress import say
-from leporid.ranking import Catalogue, ItemNeighbours
+from leporid.ranking import Catalogue, Indices, ItemNeighbours
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _TIMED_USERS = 8
@@ -55,7 +55,7 @@ class FoundUser(NamedTuple):
     """Id as the store spells it: '042' is not 42, but 42 is '42'."""
     user_index: int | None
     """Index in the model, or None if the model was not fitted with this user."""
-    items: NDArray[np.int32]
+    items: Indices
     """Items that the model was fitted with, oldest first; empty without an index."""
 
 
@@ -132,8 +132,8 @@ class LoadedRun:
 
     def because(
         self,
-        items: NDArray[np.int32],
-        history: NDArray[np.int32],
+        items: Indices,
+        history: Indices,
         user: int | None,
     ) -> list[list[ShownReason]]:
         """Return the reasons for each item from a history, or from what a known user has."""
@@ -154,7 +154,7 @@ class LoadedRun:
             self.model.reason_value: value,
         }
 
-    def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
+    def known_items(self, ids: Sequence[str]) -> Indices:
         """Return the indices of stored item ids, without items that the model does not know.
 
         A later training may know those.

@@ -10,18 +10,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.data import Sequences
 from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.machine import torch_threads
-from leporid.ranking import BoundRules, HistoryUnsupportedError, TopK, masked_top_k
-from leporid.serve import schemas
+from leporid.ranking import (
+    BoundRules,
+    HistoryUnsupportedError,
+    Indices,
+    TopK,
+    masked_top_k,
+)
 from leporid.serve.ab_test import ABTest
 from leporid.serve.batching import Batcher, Budget
 from leporid.serve.loaded_run import LoadedRun, load_run, to_json
 from leporid.serve.middleware import Metrics
 from leporid.serve.rules import bind_rules
+from leporid.serve.schemas import (
+    EventsRequest,
+    RecommendRequest,
+    RequestError,
+    RunName,
+    ServeLimits,
+    check_limit,
+)
 from leporid.serve.store import Event, EventStore, Impression, StoreRows
 from leporid.serve.user_query import UserQuery
 
@@ -55,12 +67,12 @@ class Service:
         items: str | Path | None = None,
         compare: str | Path | None = None,
         store: EventStore | None = None,
-        limits: schemas.ServeLimits | None = None,
+        limits: ServeLimits | None = None,
         include_seen: bool | None = None,
         test: ABTest | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        limits = limits or schemas.ServeLimits()
+        limits = limits or ServeLimits()
         self.limits = limits
         self.store = store
         self.budget = Budget(limits.client_rate, limits.client_burst)
@@ -68,7 +80,7 @@ class Service:
         self._test = test
         self._clock = clock
         self._items = items
-        self._folders: dict[schemas.RunName, str | Path] = {"main": run_dir}
+        self._folders: dict[RunName, str | Path] = {"main": run_dir}
         if compare is not None:
             self._folders["compare"] = compare
         self._reloading = asyncio.Lock()
@@ -97,9 +109,9 @@ class Service:
         )
         self.rank([_first_query(run) for run in self.runs.values()])
 
-    def _load(self) -> dict[schemas.RunName, LoadedRun]:
+    def _load(self) -> dict[RunName, LoadedRun]:
         """Load the folders of the runs."""
-        runs: dict[schemas.RunName, LoadedRun] = {}
+        runs: dict[RunName, LoadedRun] = {}
         for name, path in self._folders.items():
             run = load_run(path, self._items, like=runs.get("main"))
             if self._include_seen is not None:
@@ -129,10 +141,10 @@ class Service:
             self.after_load()
             self.metrics.reloads.inc()
 
-    def run(self, name: schemas.RunName) -> LoadedRun:
+    def run(self, name: RunName) -> LoadedRun:
         """Return a served run by its name."""
         if name not in self.runs:
-            raise schemas.RequestError(
+            raise RequestError(
                 "there is no run to compare with: start with --compare RUN2"
             )
         return self.runs[name]
@@ -143,7 +155,7 @@ class Service:
 
     async def recommend(
         self,
-        request: schemas.RecommendRequest,
+        request: RecommendRequest,
         client: str = "",
         hung_up: Callable[[], Awaitable[object]] | None = None,
         *,
@@ -176,7 +188,7 @@ class Service:
 
     async def _queries(
         self,
-        request: schemas.RecommendRequest,
+        request: RecommendRequest,
         client: str,
         *,
         writes: bool,
@@ -188,7 +200,7 @@ class Service:
         if test is not None and request.rules:
             try:
                 templates["compare"] = await self._template(request, "compare", client)
-            except schemas.RequestError:
+            except RequestError:
                 # The rules are about items that the other run does not have.
                 test = None
         queries = []
@@ -216,8 +228,8 @@ class Service:
 
     async def _template(
         self,
-        request: schemas.RecommendRequest,
-        name: schemas.RunName,
+        request: RecommendRequest,
+        name: RunName,
         client: str,
     ) -> UserQuery:
         """Return what the queries of a request to one run have in common."""
@@ -227,7 +239,7 @@ class Service:
         # The client did not choose a test's other run: its unknown items are left out.
         is_requested = name == (request.run or "main")
 
-        def indices(ids: Sequence[int | str]) -> NDArray[np.int32]:
+        def indices(ids: Sequence[int | str]) -> Indices:
             if is_requested:
                 return run.model.items.indices(ids)
             known, _unknown = run.model.items.split_known(ids)
@@ -271,7 +283,7 @@ class Service:
     def _charge(self, client: str, cost: int) -> None:
         """Refuse a request that costs too much, or charge its client."""
         what = "work (20 + n per user, more with explain or rules)"
-        schemas.check_limit(what, cost, self.limits.cost)
+        check_limit(what, cost, self.limits.cost)
         self.budget.charge(client, cost)
 
     async def _score(
@@ -344,8 +356,8 @@ class Service:
         """Score and rank the queries of a group, and write their results."""
         longest = max(query.n for query in queries)
         hidden = Sequences.from_rows([query.hidden() for query in queries])
-        histories: list[NDArray[np.int32]] = []
-        users: NDArray[np.int32] | None = None
+        histories: list[Indices] = []
+        users: Indices | None = None
         if group.folds_in:
             # The newest part of a long history says most, and bounds the work.
             last = self.limits.history_length
@@ -379,7 +391,7 @@ class Service:
 
     async def store_events(
         self,
-        request: schemas.EventsRequest,
+        request: EventsRequest,
         client: str = "",
     ) -> int:
         """Store events, and return how many; when this returns they are on disk."""
@@ -392,7 +404,7 @@ class Service:
             seconds = now if event.time is None else event.time
             events.append(Event(run.find_user(event.user).user_id, str(item), seconds))
         if self.store is None:
-            raise schemas.RequestError(
+            raise RequestError(
                 "this server keeps no events: start it with --store FILE"
             )
         [stored] = await self._writer.submit([events], client)

@@ -164,8 +164,19 @@ class EventStore(abc.ABC):
     def impressions(self) -> Iterator[Impression]:
         """Yield every list that was shown, in the order in which they were added."""
         with self._driver_errors(), contextlib.closing(self._open()) as connection:
-            for row in connection.execute(_SELECT_IMPRESSIONS):
-                yield self._impression(*row)
+            rows = connection.execute(_SELECT_IMPRESSIONS)
+            for main, compare, run, user, items, time in rows:
+                try:
+                    item_ids = tuple(map(str, json.loads(items)))
+                    seconds = int(time)
+                    if run not in ("main", "compare"):
+                        raise ValueError(run)
+                except (TypeError, ValueError):
+                    raise DataError(
+                        f"{self.name} holds an impression that is not one (run {run!r:.50}, "
+                        f"items {items!r:.50}, time {time!r:.50}): correct or delete that row"
+                    ) from None
+                yield Impression(main, compare, run, user, item_ids, seconds)
 
     def _event(self, user: object, item: object, time: object = 0) -> Event:
         """Return an event, or raise a `DataError` if a value has the wrong type."""
@@ -176,27 +187,6 @@ class EventStore(abc.ABC):
             f"time {time!r:.50}): ids must be text and times whole seconds; correct or delete that "
             "row of the table events"
         )
-
-    def _impression(
-        self,
-        main: str,
-        compare: str,
-        run: str,
-        user: str,
-        items: str,
-        time: int,
-    ) -> Impression:
-        """Return an impression, or raise a `DataError` if a value is not what it must be."""
-        try:
-            item_ids = tuple(map(str, json.loads(items)))
-            if run not in ("main", "compare"):
-                raise ValueError(run)
-            return Impression(main, compare, run, user, item_ids, int(time))
-        except (TypeError, ValueError):
-            raise DataError(
-                f"{self.name} holds an impression that is not one (run {run!r:.50}, "
-                f"items {items!r:.50}, time {time!r:.50}): correct or delete that row"
-            ) from None
 
     def close(self) -> None:
         """Close the connections, after their current use."""

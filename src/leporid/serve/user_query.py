@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.ranking import BoundRules
+from leporid.ranking import BoundRules, Indices
 from leporid.serve.loaded_run import LoadedRun, ShownItem, to_json
 from leporid.serve.schemas import RunName
 from leporid.serve.store import Impression
 
 
-def _no_items() -> NDArray[np.int32]:
+def _no_items() -> Indices:
     return np.empty(0, np.int32)
 
 
@@ -27,13 +27,13 @@ class UserQuery:
     """Id of the user as the request spells it."""
     user: str | None = None
     """Id of the user as the store spells it; None for a history."""
-    history: NDArray[np.int32] = field(default_factory=_no_items)
+    history: Indices = field(default_factory=_no_items)
     unknown: tuple[int | str, ...] = ()
     """Items of the history that the model does not know."""
     other_runs: tuple[LoadedRun, ...] = ()
     """Runs whose items of the user are not recommended either."""
-    excluded: NDArray[np.int32] = field(default_factory=_no_items)
-    candidates: NDArray[np.int32] | None = None
+    excluded: Indices = field(default_factory=_no_items)
+    candidates: Indices | None = None
     include_seen: bool = False
     rules: BoundRules | None = None
     explain: bool = False
@@ -45,7 +45,7 @@ class UserQuery:
     """Number of new items from the store, once `look_up` has run."""
     impression: Impression | None = None
     """Impression of a user in a test of two runs; its items are set with the result."""
-    stored: NDArray[np.int32] = field(default_factory=_no_items)
+    stored: Indices = field(default_factory=_no_items)
     """Items that the store knows of the user."""
 
     @property
@@ -87,7 +87,7 @@ class UserQuery:
             ids = [run.ids[item] for item in items]
             self.excluded = np.concatenate([self.excluded, self.run.known_items(ids)])
 
-    def hidden(self) -> NDArray[np.int32]:
+    def hidden(self) -> Indices:
         """Return the indices of items that must not be recommended."""
         hidden = np.full(len(self.run.ids), self.candidates is not None)
         if self.candidates is not None:
@@ -102,7 +102,7 @@ class UserQuery:
 
     def result(
         self,
-        items: NDArray[np.int32],
+        items: Indices,
         scores: NDArray[np.float32],
         folded_in: bool,
     ) -> bytes:
