@@ -59,7 +59,7 @@ class FilterOptions:
         if self.rules is not None:
             from leporid.ranking import Rules
 
-            chosen["rules"] = Rules.read(self.rules).bind(model.catalogue(items))
+            chosen["rules"] = Rules.read(self.rules).bind(model.item_columns(items))
         return chosen
 
 
@@ -194,7 +194,7 @@ def _item_ids(
         raise DataError(
             f"{option} {text} needs the table with that column: add --items FILE"
         )
-    meeting = model.catalogue(items).meeting(column, parse_list(values))
+    meeting = model.item_columns(items).meeting(column, parse_list(values))
     return [str(item) for item in model.items.externals(meeting.nonzero()[0])]
 
 

@@ -184,7 +184,7 @@ def evaluate(
     batch_size, progress : users scored at once [found]; True for a bar on the terminal
     include_seen : True makes every item a candidate, and lets all held-out items count; None does
         so where the split (`Split.include_seen`) or the model was made for it
-    rules : what the lists must and should contain, `Rules.bind(model.catalogue(items))`
+    rules : what the lists must and should contain, `Rules.bind(model.item_columns(items))`
     """
     expect(split, Split, "evaluate(model, split)")
     if part not in ("valid", "test"):
@@ -203,7 +203,7 @@ def evaluate(
     users = np.flatnonzero(np.diff(to_find.indptr)).astype(np.int32)
     if rules is not None and not isinstance(rules, BoundRules):
         raise ConfigError(
-            f"rules must be bound to the items of the model, Rules.bind(model.catalogue(items)), "
+            f"rules must be bound to the items of the model, Rules.bind(model.item_columns(items)), "
             f"and these are {described(rules)}"
         )
     if rules is not None and isinstance(model, Recommendations | TopK):

@@ -19,7 +19,7 @@ from .lists import list_schema as list_schema
 from .lists import padded_lists as padded_lists
 from .lists import rank_in_chunks as rank_in_chunks
 from .rules import BoundRules as BoundRules
-from .rules import Catalogue as Catalogue
+from .rules import ItemColumns as ItemColumns
 from .rules import Rules as Rules
 from .top_k import NanScoreError as NanScoreError
 from .top_k import TopK as TopK

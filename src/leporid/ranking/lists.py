@@ -113,7 +113,7 @@ def allowed_items(
         not isinstance(rules, BoundRules) or rules.items != items
     ):
         raise ConfigError(
-            "rules must be bound to this model: rules.bind(model.catalogue(items))"
+            "rules must be bound to this model: rules.bind(model.item_columns(items))"
         )
     if only is None and exclude is None:
         return None if rules is None else (None, rules)

@@ -1,6 +1,6 @@
 """`Rules`: what lists must and should contain, beside the model's scores.
 
-`Catalogue` is what they read of the items of a model, each column once. `Rules.bind` turns them
+`ItemColumns` is what they read of the items of a model, each column once. `Rules.bind` turns them
 into arrays; `BoundRules.top_k` then ranks as `masked_top_k` does.
 """
 
@@ -102,12 +102,12 @@ class Rules(Config):
             name: Rules(**{name: value}) for name, value in vars(self).items() if value
         }
 
-    def bind(self, catalogue: Catalogue) -> BoundRules:
-        """The arrays of these rules for the items of a model: `rules.bind(model.catalogue(items))`.
+    def bind(self, item_columns: ItemColumns) -> BoundRules:
+        """The arrays of these rules for the items of a model: `rules.bind(model.item_columns(items))`.
 
         A column that the table does not have is an `UnknownNameError`.
         """
-        items, allowed = catalogue.known.items, self._allowed(catalogue)
+        items, allowed = item_columns.known.items, self._allowed(item_columns)
         slots = {rank: items.index(self.slots[rank]) for rank in sorted(self.slots)}
         for rank, item in slots.items():
             if not allowed[item]:
@@ -116,22 +116,24 @@ class Rules(Config):
                 )
         boost = np.zeros(len(items))
         for column, factor in self.boost.items():
-            boost += factor * _standardised(catalogue.numbers(column))
+            boost += factor * _standardised(item_columns.numbers(column))
         parts = [sparse.csr_array((len(items), 0), dtype=np.float32)]
-        parts += [catalogue.column(name).labels for name in self.max_per]
-        parts += [catalogue.column(name).rarest for name in self.max_per_rarest]
+        parts += [item_columns.column(name).labels for name in self.max_per]
+        parts += [item_columns.column(name).rarest for name in self.max_per_rarest]
         most = [0, *self.max_per.values(), *self.max_per_rarest.values()]
         caps = np.repeat(np.asarray(most, np.int32), [part.shape[1] for part in parts])
         labels = sparse.hstack(parts, "csr")
-        vectors = catalogue.vectors if self.diversity else np.zeros((0, 0), np.float32)
+        vectors = (
+            item_columns.vectors if self.diversity else np.zeros((0, 0), np.float32)
+        )
         return BoundRules(self, items, allowed, boost, labels, caps, vectors, slots)
 
-    def _allowed(self, catalogue: Catalogue) -> NDArray[np.bool_]:
-        allowed = np.ones(len(catalogue.known.items), np.bool_)
+    def _allowed(self, item_columns: ItemColumns) -> NDArray[np.bool_]:
+        allowed = np.ones(len(item_columns.known.items), np.bool_)
         for column, condition in self.only.items():
-            allowed &= catalogue.meeting(column, condition)
+            allowed &= item_columns.meeting(column, condition)
         for column, condition in self.exclude.items():
-            allowed &= ~catalogue.meeting(column, condition)
+            allowed &= ~item_columns.meeting(column, condition)
         if not allowed.any():
             raise DataError("no item is left: the rules exclude each other")
         return allowed
@@ -306,7 +308,7 @@ class Column(NamedTuple):
     """The same with one value per item: of the parts of its cell the one that fewest items have."""
 
 
-class Catalogue:
+class ItemColumns:
     """The columns of an item table, item vectors and first times, by item index.
 
     Parameters

@@ -21,7 +21,7 @@ from leporid.errors import DataError, UnknownIdError
 from leporid.machine import choose_torch_threads
 from leporid.models import Recommender, find_model, fit_sentence, model_folder
 from leporid.progress import say
-from leporid.ranking import Catalogue, ItemNeighbours
+from leporid.ranking import ItemColumns, ItemNeighbours
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _TIMED = 8
@@ -76,7 +76,7 @@ class LoadedRun:
     """Their titles in this order, as they are compared with a search."""
     graph: ItemGraph
     """For similar items and for the reasons of a recommendation."""
-    catalogue: Catalogue
+    item_columns: ItemColumns
     """What the rules of a request are bound to."""
     metrics: Mapping[str, float]
     """On test, from the record; empty where there is none."""
@@ -227,7 +227,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
             f"the model of {path} has no users or no items: nothing to serve"
         )
     items = items or _beside([path, *([like.path] if like else [])])
-    information, catalogue = _information(model, items), model.catalogue(items)
+    information, item_columns = _information(model, items), model.item_columns(items)
     record = (
         read_object(path / "record.json") if (path / "record.json").is_file() else {}
     )
@@ -265,7 +265,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         popular=popular,
         spelled=pa.array(spelled, pa.large_string()).take(pa.array(popular)),
         graph=graph,
-        catalogue=catalogue,
+        item_columns=item_columns,
         metrics=record.get("metrics", {}),
         threads=choose_torch_threads(answer) if has_net else None,
         loaded_at=time.time(),

@@ -35,7 +35,7 @@ async def bind_rules(
         rules = Rules.from_dict({name[:40]: value for name, value in asked.items()})
     charge(bind_cost(rules, len(run.ids)))
     with _as_request_errors():
-        bound = await asyncio.to_thread(rules.bind, run.catalogue)
+        bound = await asyncio.to_thread(rules.bind, run.item_columns)
         bound.check_n(n)
     return bound
 
