@@ -259,9 +259,9 @@ def _lane_maxima(row: Floats, maxima: Floats) -> None:
         first_turn = row[start:middle]
         second_turn = row[middle : middle + lanes]
         for lane in range(lanes):
-            larger = second_turn[lane]
-            if first_turn[lane] > larger:
-                larger = first_turn[lane]
+            first = first_turn[lane]
+            second = second_turn[lane]
+            larger = first if first > second else second
             maxima[lane] = larger if larger > maxima[lane] else maxima[lane]
 
 
