@@ -297,6 +297,6 @@ def test_evaluation_ranks_by_the_rules(known: Interactions) -> None:
     bound: BoundRules = Rules(only={"kind": "even"}).bind(model.item_columns(table))
     top = leporid.evaluate(model, split, at=(5,), rules=bound).top
     assert (top % 2 == 0).all()
-    given = leporid.evaluation.TopK(np.zeros((60, 5), np.int32), np.zeros((60, 5), np.float32))
+    given = leporid.ranking.TopK(np.zeros((60, 5), np.int32), np.zeros((60, 5), np.float32))
     with pytest.raises(ConfigError, match="evaluated as given"):
         leporid.evaluate(given, split, at=(5,), rules=bound)

@@ -1,4 +1,6 @@
+from .bound_rules import BoundRules as BoundRules
 from .explanations import ItemNeighbours as ItemNeighbours
+from .item_columns import ItemColumns as ItemColumns
 from .lists import Allowed as Allowed
 from .lists import ExtensionUnsupportedError as ExtensionUnsupportedError
 from .lists import HistoryUnsupportedError as HistoryUnsupportedError
@@ -18,8 +20,6 @@ from .lists import list_frames as list_frames
 from .lists import list_schema as list_schema
 from .lists import padded_lists as padded_lists
 from .lists import rank_in_chunks as rank_in_chunks
-from .rules import BoundRules as BoundRules
-from .rules import ItemColumns as ItemColumns
 from .rules import Rules as Rules
 from .top_k import NanScoreError as NanScoreError
 from .top_k import TopK as TopK

@@ -12,7 +12,7 @@ from leporid.arguments import described, is_table
 from leporid.data import IdMap, Sequences
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError, warn
 from leporid.progress import make_progress
-from leporid.ranking.rules import BoundRules
+from leporid.ranking.bound_rules import BoundRules
 from leporid.ranking.top_k import TopK, chunk_rows, masked_top_k
 
 Indices: TypeAlias = NDArray[np.int32]
