@@ -12,9 +12,9 @@ import pytest
 
 from leporid.data import load, temporal_split
 from leporid.errors import ConfigError
-from leporid.models import Recommender, write_recommendations
+from leporid.models import Recommender
 from leporid.models.closed_form.ease import EASE
-from leporid.ranking import lists
+from leporid.ranking import lists, write_recommendations
 from tests.test_contract import make_split
 
 

@@ -11,7 +11,7 @@ import pytest
 import leporid
 from leporid.data import Sequences, synthesize
 from leporid.errors import ConfigError
-from leporid.models import write_recommendations
+from leporid.ranking import write_recommendations
 
 SPLIT = leporid.temporal_split(synthesize(70, 50, 1400, seed=4))
 ITEMS = {

@@ -44,4 +44,3 @@ from .train import fit_sentence as fit_sentence
 from .train import model_class as model_class
 from .train import named_recipe as named_recipe
 from .train import train as train
-from .train import write_recommendations as write_recommendations

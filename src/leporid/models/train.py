@@ -1,20 +1,12 @@
-"""`train`: a model by name, an initialiser by name, a split; a fitted model comes back.
-
-`write_recommendations` puts its lists for any number of users into one file.
-"""
+"""`train`: a model by name, an initialiser by name, a split; a fitted model comes back."""
 
 import inspect
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
-
-from leporid.arguments import checks_arguments, described, takes_exclude_seen
-from leporid.artifacts import atomic_path, check_output_file, check_output_folder
+from leporid.arguments import checks_arguments, described
+from leporid.artifacts import check_output_folder
 from leporid.data import TABLES, Split, expect
 from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import ConfigError, closest, warn
@@ -23,7 +15,6 @@ from leporid.models import registry as catalogue
 from leporid.models.base import Recommender
 from leporid.models.neural.checkpoints import FILE_NAME, Callback
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking import BoundRules, Ids, allowed_items, list_frames, list_schema
 
 if TYPE_CHECKING:
     import torch
@@ -31,12 +22,6 @@ if TYPE_CHECKING:
     from leporid.models.neural.checkpoints import Callback
 
 Model = TypeVar("Model", bound=Recommender)
-_FORMATS: dict[str, Callable[[Path, pa.Schema], Any]] = {
-    ".parquet": pyarrow.parquet.ParquetWriter,
-    ".csv": pyarrow.csv.CSVWriter,
-    ".jsonl": lambda path, schema: path.open("w", encoding="utf-8"),
-}
-"""What opens a file of recommendations."""
 
 
 class _DefaultName(str):
@@ -273,40 +258,3 @@ def fit_sentence(model: Recommender) -> str:
         f"validated model, fitted on {len(model.train):,} interactions without the test part: it "
         f"may recommend items users already have; train with --final to deploy"
     )
-
-
-@takes_exclude_seen
-@checks_arguments()
-def write_recommendations(
-    model: Recommender,
-    target: str | Path,
-    users: Any = None,
-    n: int = 10,
-    *,
-    include_seen: bool | None = None,
-    only: Ids = None,
-    exclude: Ids = None,
-    rules: BoundRules | None = None,
-    progress: bool | ProgressLike | None = None,
-) -> int:
-    """Write the rows of `model.recommend_frame` into `target`, in bounded memory; their number.
-
-    The suffix is the format: `.parquet`, `.csv` or `.jsonl`. The file appears when it is complete.
-    """
-    target, rows = Path(target), 0
-    if target.suffix not in _FORMATS:
-        known = ", ".join(_FORMATS)
-        raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
-    check_output_file(target)
-    schema = list_schema(model.users, model.items)
-    allowed = allowed_items(model.items, only, exclude, rules)
-    with atomic_path(target) as path, _FORMATS[target.suffix](path, schema) as file:
-        for table in list_frames(model, users, n, include_seen, allowed, progress):
-            rows += table.num_rows
-            if target.suffix != ".jsonl":
-                file.write_table(table)
-                continue
-            for row in table.to_pylist():
-                row["score"] = float(f"{row['score']:.9g}")  # all that float32 has
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    return rows

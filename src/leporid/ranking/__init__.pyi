@@ -1,14 +1,13 @@
 from .bound_rules import BoundRules as BoundRules
 from .explanations import ItemNeighbours as ItemNeighbours
+from .files import write_recommendations as write_recommendations
 from .item_columns import ItemColumns as ItemColumns
 from .lists import Allowed as Allowed
-from .lists import ExtensionUnsupportedError as ExtensionUnsupportedError
-from .lists import HistoryUnsupportedError as HistoryUnsupportedError
 from .lists import Ids as Ids
 from .lists import Indices as Indices
+from .lists import ListModel as ListModel
 from .lists import Lists as Lists
 from .lists import Scores as Scores
-from .lists import VectorsUnsupportedError as VectorsUnsupportedError
 from .lists import allowed_items as allowed_items
 from .lists import check_list as check_list
 from .lists import check_n as check_n
@@ -26,3 +25,6 @@ from .top_k import TopK as TopK
 from .top_k import chunk_rows as chunk_rows
 from .top_k import masked_top_k as masked_top_k
 from .top_k import masked_top_k_torch as masked_top_k_torch
+from .unsupported import ExtensionUnsupportedError as ExtensionUnsupportedError
+from .unsupported import HistoryUnsupportedError as HistoryUnsupportedError
+from .unsupported import VectorsUnsupportedError as VectorsUnsupportedError

@@ -81,7 +81,7 @@ def masked_top_k(
     seen: Sequences | None = None,
     allowed: NDArray[np.bool_] | None = None,
 ) -> TopK:
-    """Return the `n` best items of each row of float32[m, n_items], without those `seen`, best first.
+    """Return the `n` best unseen items of each row of float32[m, n_items], best first.
 
     Equal scores go to the smaller index; an item scored -inf is never recommended, NaN is a
     `NanScoreError`. Where fewer candidates remain, -1 and -inf fill the row. `allowed`
