@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leporid.data import IdMap, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation import evaluate
+from leporid.evaluation import evaluate, scorers
 from leporid.evaluation import evaluator as evaluate_module
 from leporid.ranking import TopK, masked_top_k, masked_top_k_torch
 from tests.evaluation.helpers import make_split, random_split
@@ -103,7 +103,7 @@ def test_all_kinds_of_models_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in kinds:
         np.testing.assert_array_equal(evaluate(kind, split).top, expected.top)
     # As if the tensor were on a CUDA device: ranked without leaving it.
-    monkeypatch.setattr(evaluate_module, "_on_device", lambda tensor: tensor)
+    monkeypatch.setattr(scorers, "on_cuda_or_numpy", lambda tensor: tensor)
     used = []
 
     def ranked(*args: Any, **kwargs: Any) -> TopK:

@@ -4,7 +4,6 @@ from .comparison import compare as compare
 from .comparison import compare_all as compare_all
 from .comparison import compare_groups as compare_groups
 from .comparison import holm as holm
-from .evaluator import Recommendations as Recommendations
 from .evaluator import evaluate as evaluate
 from .metric_table import HIT_COLUMNS as HIT_COLUMNS
 from .metric_table import Interval as Interval
@@ -16,3 +15,8 @@ from .metrics import parse_metric as parse_metric
 from .metrics import user_stratum as user_stratum
 from .probe import Probe as Probe
 from .probe import probe as probe
+from .recommendations import Recommendations as Recommendations
+from .scorers import Evaluable as Evaluable
+from .scorers import FittedModel as FittedModel
+from .scorers import Scorer as Scorer
+from .scorers import TensorScorer as TensorScorer

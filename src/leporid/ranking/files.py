@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @takes_exclude_seen
 @checks_arguments()
-def write_recommendations(  # noqa: PLR0913 (the arguments of `Recommender.recommend_frame`)
+def write_recommendations(
     model: ListModel,
     target: str | Path,
     users: Any = None,
