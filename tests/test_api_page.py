@@ -37,7 +37,7 @@ FOR_OTHER_PACKAGES = {
         "transpose",
     },
     "evaluation": {
-        *("FAMILIES", "HIT_COLUMNS", "NanScoreError", "Side", "chunk_rows", "combine"),
+        *("FAMILIES", "HIT_COLUMNS", "NanScoreError", "UserValuesBySeed", "chunk_rows", "combine"),
         *("ingredients", "masked_top_k", "masked_top_k_torch", "parse_metric", "user_stratum"),
     },
     "initializers": {

@@ -1,18 +1,17 @@
 from .comparison import Comparison as Comparison
-from .comparison import Side as Side
+from .comparison import UserValuesBySeed as UserValuesBySeed
 from .comparison import compare as compare
 from .comparison import compare_all as compare_all
 from .comparison import compare_groups as compare_groups
 from .comparison import holm as holm
 from .evaluator import evaluate as evaluate
-from .metric_table import HIT_COLUMNS as HIT_COLUMNS
+from .hit_files import HIT_COLUMNS as HIT_COLUMNS
 from .metric_table import Interval as Interval
 from .metric_table import MetricTable as MetricTable
 from .metrics import FAMILIES as FAMILIES
 from .metrics import combine as combine
 from .metrics import ingredients as ingredients
 from .metrics import parse_metric as parse_metric
-from .metrics import user_stratum as user_stratum
 from .probe import Probe as Probe
 from .probe import probe as probe
 from .recommendations import Recommendations as Recommendations
@@ -20,3 +19,4 @@ from .scorers import Evaluable as Evaluable
 from .scorers import FittedModel as FittedModel
 from .scorers import Scorer as Scorer
 from .scorers import TensorScorer as TensorScorer
+from .strata import user_stratum as user_stratum

@@ -16,7 +16,7 @@ from leporid.arguments import checks_arguments, described, takes_exclude_seen
 from leporid.data import Interactions, Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
-from leporid.evaluation.metrics import FAMILIES, popularity_class
+from leporid.evaluation.metrics import FAMILIES
 from leporid.evaluation.recommendations import Recommendations
 from leporid.evaluation.scorers import (
     Evaluable,
@@ -26,6 +26,7 @@ from leporid.evaluation.scorers import (
     check_not_fitted_on,
     score_function,
 )
+from leporid.evaluation.strata import popularity_class
 from leporid.kernel import kernel
 from leporid.progress import Progress, make_progress
 from leporid.ranking import (
