@@ -207,7 +207,14 @@ def compare_all(
         pairs = [(name, against) for name in sides if name != against]
     names = [metrics] if isinstance(metrics, str) else metrics
     return holm(
-        compare(sides[a], sides[b], metric, name_a=a, name_b=b, stratum=stratum)
+        compare(
+            sides[a],
+            sides[b],
+            metric,
+            name_a=a,
+            name_b=b,
+            stratum=stratum,
+        )
         for metric, (a, b) in itertools.product(names, pairs)
     )
 
@@ -229,7 +236,12 @@ def holm(comparisons: Iterable[Comparison]) -> list[Comparison]:
     ]
 
 
-def _t_test(a: Values, b: Values, *, paired: bool) -> _Test:
+def _t_test(
+    a: Values,
+    b: Values,
+    *,
+    paired: bool,
+) -> _Test:
     """Test the difference of two results float64[seeds, users] by a t-test over users and seeds."""
     n_users = a.shape[1]
     difference = float(a.mean() - b.mean())
@@ -270,7 +282,11 @@ def _stacked(
     return np.stack([_values(runs[seed], metric, stratum) for seed in sorted(runs)])
 
 
-def _values(run: UserValues, metric: str, stratum: str | None) -> Values:
+def _values(
+    run: UserValues,
+    metric: str,
+    stratum: str | None,
+) -> Values:
     """Return float64[m]: one value per user, whose mean is the metric."""
     if isinstance(run, MetricTable):
         return linearized(run.columns(metric, stratum))

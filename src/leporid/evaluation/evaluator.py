@@ -163,7 +163,10 @@ def _families(metrics: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(family for family in FAMILIES if family in metrics)
 
 
-def _check_rules(rules: BoundRules | None, model: Evaluable) -> None:
+def _check_rules(
+    rules: BoundRules | None,
+    model: Evaluable,
+) -> None:
     """Refuse rules that are not bound, and rules for lists that exist already."""
     if rules is None:
         return

@@ -42,7 +42,10 @@ def unpack_hits(masks: NDArray[np.int32]) -> NDArray[np.bool_]:
     return np.asarray((masks[:, None] >> ranks & 1).astype(np.bool_))
 
 
-def write_parquet(table: pa.Table, path: str | Path) -> Path:
+def write_parquet(
+    table: pa.Table,
+    path: str | Path,
+) -> Path:
     """Write a table as a parquet file, which appears when it is complete."""
     with atomic_path(path) as temporary:
         pyarrow.parquet.write_table(table, temporary, compression="zstd")

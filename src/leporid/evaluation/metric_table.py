@@ -284,11 +284,19 @@ class MetricTable:
         of_lists = (*_OF_ALL_LISTS, "Popularity")
         return [name for name in self.names if name.partition("@")[0] not in of_lists]
 
-    def _means(self, names: Iterable[str], stratum: str | None) -> dict[str, float]:
+    def _means(
+        self,
+        names: Iterable[str],
+        stratum: str | None,
+    ) -> dict[str, float]:
         selection = self._select(stratum)
         return {name: self._mean(name, selection) for name in names}
 
-    def _mean(self, name: str, selection: _Selection) -> float:
+    def _mean(
+        self,
+        name: str,
+        selection: _Selection,
+    ) -> float:
         """Return one metric over the selected users."""
         family, n = self._parse(name)
         n_items = len(self.popularity)
@@ -301,7 +309,11 @@ class MetricTable:
             metrics.combine([self._values(part, selection).mean() for part in parts])
         )
 
-    def _values(self, metric: str, selection: _Selection) -> NDArray[np.float64]:
+    def _values(
+        self,
+        metric: str,
+        selection: _Selection,
+    ) -> NDArray[np.float64]:
         """Return float64[m]: a metric of each selected user."""
         family, n = self._parse(metric)
         if family == "F1":

@@ -56,7 +56,10 @@ def user_f1(
     return 2.0 * _hits_until(hits, n) / (n + relevant)
 
 
-def f1(mean_precision: float, mean_recall: float) -> float:
+def f1(
+    mean_precision: float,
+    mean_recall: float,
+) -> float:
     """Return F1@N = 2 P R / (P + R) of the means P, R over users, as in the paper.
 
     It is not the mean of `user_f1`.
@@ -169,7 +172,10 @@ FAMILIES = (
 """All metrics without their cut-off, in the order of the tables."""
 
 
-def parse_metric(metric: str, known: Iterable[str] | None = None) -> tuple[str, int]:
+def parse_metric(
+    metric: str,
+    known: Iterable[str] | None = None,
+) -> tuple[str, int]:
     """Return ('HR', 10) for 'HR@10'; anything else is refused with the closest of `known`."""
     family, _, n = metric.partition("@")
     if family not in FAMILIES or not n.isdecimal() or int(n) < 1:
@@ -204,7 +210,10 @@ def linearized(columns: Values) -> Values:
     return np.asarray(f1(p, r) + (columns - [p, r]) @ gradient)
 
 
-def _hits_until(hits: Hits, n: int) -> Values:
+def _hits_until(
+    hits: Hits,
+    n: int,
+) -> Values:
     """Return H_N of each user."""
     return np.asarray(hits[:, :n].sum(axis=1), dtype=np.float64)
 

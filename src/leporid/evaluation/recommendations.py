@@ -66,7 +66,12 @@ class Recommendations:
             source=str(path),
         )
 
-    def lists(self, split: Split, users: NDArray[np.int32], n: int) -> TopK:
+    def lists(
+        self,
+        split: Split,
+        users: NDArray[np.int32],
+        n: int,
+    ) -> TopK:
         """Return the first `n` recommendations of user indices; -1 and -inf fill short lists."""
         row_user = split.users.encode(self.user)
         self._check_users(row_user)
@@ -127,7 +132,11 @@ class Recommendations:
             )
 
 
-def _read_table(path: Path, user: str, item: str) -> pa.Table:
+def _read_table(
+    path: Path,
+    user: str,
+    item: str,
+) -> pa.Table:
     """Read the rows of a parquet or CSV file."""
     if not path.is_file():
         raise DataError(f"no such file: {path}")
@@ -147,7 +156,11 @@ def _read_table(path: Path, user: str, item: str) -> pa.Table:
         raise DataError(f"cannot read {path}: {error}") from None
 
 
-def _scores(table: pa.Table, column: str, path: Path) -> NDArray[np.float64] | None:
+def _scores(
+    table: pa.Table,
+    column: str,
+    path: Path,
+) -> NDArray[np.float64] | None:
     """Return the scores of the rows, or None where there is no such column."""
     if column not in table.column_names:
         return None

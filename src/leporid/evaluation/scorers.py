@@ -115,7 +115,10 @@ def score_function(
     )
 
 
-def _rows_of(scores: Scores, split: Split) -> Callable[[Users], Scores]:
+def _rows_of(
+    scores: Scores,
+    split: Split,
+) -> Callable[[Users], Scores]:
     """Return the function that looks users up in an array of scores."""
     if scores.shape != (split.n_users, split.n_items):
         raise DataError(
@@ -132,7 +135,10 @@ def _rows_of(scores: Scores, split: Split) -> Callable[[Users], Scores]:
     return rows
 
 
-def _check_ids(model: KnowsIds, split: Split) -> None:
+def _check_ids(
+    model: KnowsIds,
+    split: Split,
+) -> None:
     """Refuse a model that was fitted on other users or items than those of the split."""
     for side, fitted, ids in (
         ("users", model.users, split.users),
@@ -150,7 +156,11 @@ def on_cuda_or_numpy(scores: torch.Tensor) -> Scores | torch.Tensor:
     return scores if scores.is_cuda else np.asarray(scores.detach())
 
 
-def check_not_fitted_on(model: Evaluable, held_out: Interactions, part: Part) -> None:
+def check_not_fitted_on(
+    model: Evaluable,
+    held_out: Interactions,
+    part: Part,
+) -> None:
     """Refuse a final model that was fitted on the held-out part, which it would seem to predict."""
     if not isinstance(model, FittedModel) or not model.fitting.final:
         return

@@ -32,7 +32,10 @@ WARM_ITEMS = "warm-items"
 STRATA_OF_ITEMS = (*ITEM_STRATA, WARM_ITEMS, COLD_ITEMS)
 
 
-def user_stratum(name: str, activity: NDArray[np.integer]) -> NDArray[np.bool_]:
+def user_stratum(
+    name: str,
+    activity: NDArray[np.integer],
+) -> NDArray[np.bool_]:
     """Return bool[n_users]: who belongs to the stratum, from int[n_users] training interactions."""
     if name == COLD_USERS:
         return np.asarray(activity == 0)

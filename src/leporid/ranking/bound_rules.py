@@ -73,13 +73,23 @@ class BoundRules:
         else:
             top = masked_top_k(scores, n, seen=seen, allowed=mask)
         for rank, item in fixed.items():
-            _insert(top, rank, item, scores[:, item], seen)
+            _insert(
+                top,
+                rank,
+                item,
+                scores[:, item],
+                seen,
+            )
         return top
 
     def _pool_size(self, n: int) -> int:
         return max(n, min(len(self.items), max(_POOL, _POOL_PER_ITEM * n)))
 
-    def _choose_from(self, pool: TopK, n: int) -> TopK:
+    def _choose_from(
+        self,
+        pool: TopK,
+        n: int,
+    ) -> TopK:
         """Choose the `n` best of each pool, one after the other."""
         value = np.ma.masked_array(pool.scores.astype(np.float64), pool.items < 0)
         value = value + value.std(axis=1, keepdims=True) * self.boost[pool.items]

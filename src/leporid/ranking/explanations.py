@@ -33,7 +33,11 @@ class ItemNeighbours:
         self._neighbours = nearest.indices
         self._weights = nearest.weights
 
-    def similar(self, item: int, n: int) -> list[tuple[int, float]]:
+    def similar(
+        self,
+        item: int,
+        n: int,
+    ) -> list[tuple[int, float]]:
         """Return at most `n` nearest items with their similarity, nearest first."""
         neighbours, weights = self._nearest(np.asarray([item]))
         pairs = zip(neighbours[0].tolist(), weights[0].tolist(), strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -61,7 +62,14 @@ def write_recommendations(
     open_writer = _WRITERS[target.suffix]
     n_rows = 0
     with atomic_path(target) as path, open_writer(path, schema) as writer:
-        for table in list_frames(model, users, n, include_seen, allowed, progress):
+        for table in list_frames(
+            model,
+            users,
+            n,
+            include_seen,
+            allowed,
+            progress,
+        ):
             writer.write_table(table)
             n_rows += table.num_rows
     return n_rows
@@ -76,7 +84,11 @@ class _TableWriter(Protocol):
 class _JsonLinesWriter:
     """Writes a line of JSON for each row."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        path: Path,
+        schema: pa.Schema,
+    ) -> None:
         self._file = path.open("w", encoding="utf-8")
 
     def __enter__(self) -> _JsonLinesWriter:
@@ -92,18 +104,10 @@ class _JsonLinesWriter:
             self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-class _OpenWriter(Protocol):
-    """Opens a file of recommendations."""
-
-    def __call__(
-        self,
-        path: Path,
-        schema: pa.Schema,
-        /,
-    ) -> AbstractContextManager[_TableWriter]: ...
-
-
-_WRITERS: dict[str, _OpenWriter] = {
+_WRITERS: dict[
+    str,
+    Callable[[Path, pa.Schema], AbstractContextManager[_TableWriter]],
+] = {
     ".parquet": pyarrow.parquet.ParquetWriter,
     ".csv": pyarrow.csv.CSVWriter,
     ".jsonl": _JsonLinesWriter,

@@ -94,7 +94,11 @@ class ItemColumns:
             )
         return numbers
 
-    def meeting(self, name: str, condition: Condition) -> NDArray[np.bool_]:
+    def meeting(
+        self,
+        name: str,
+        condition: Condition,
+    ) -> NDArray[np.bool_]:
         """Return bool[n_items]: the items that meet a condition of `Rules`."""
         if isinstance(condition, Mapping):
             return self._within(name, condition)
@@ -116,7 +120,11 @@ class ItemColumns:
             )
         return meets
 
-    def _within(self, name: str, limits: Mapping[str, float]) -> NDArray[np.bool_]:
+    def _within(
+        self,
+        name: str,
+        limits: Mapping[str, float],
+    ) -> NDArray[np.bool_]:
         """Return bool[n_items]: the items whose number is within all limits."""
         numbers = self.numbers(name)
         meets = np.ones(len(numbers), np.bool_)
@@ -151,7 +159,11 @@ class ItemColumns:
         return np.where(np.isinf(first), np.nan, first)
 
 
-def _read_column(table: ItemTable, name: str, rows: NDArray[np.int64]) -> Column:
+def _read_column(
+    table: ItemTable,
+    name: str,
+    rows: NDArray[np.int64],
+) -> Column:
     """Read a column of the table for the items, whose rows are given (-1: none)."""
     numbers = _read_numbers(table, name, rows)
     texts = table.texts(name)
@@ -195,7 +207,10 @@ def _read_numbers(
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-def _labels(codes_by_row: list[list[int]], n_values: int) -> sparse.csr_array:
+def _labels(
+    codes_by_row: list[list[int]],
+    n_values: int,
+) -> sparse.csr_array:
     """Return float32[rows, n_values]: 1 where a row lists a code."""
     codes = [code for row in codes_by_row for code in row]
     indptr = np.cumsum([0, *map(len, codes_by_row)])

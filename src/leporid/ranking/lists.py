@@ -61,7 +61,10 @@ def is_id(value: object) -> bool:
     return isinstance(value, str | int | np.integer | uuid.UUID | pa.Scalar)
 
 
-def id_indices(ids: IdMap, externals: Any) -> Indices:
+def id_indices(
+    ids: IdMap,
+    externals: Any,
+) -> Indices:
     """Return the indices of one external id or of several."""
     return ids.indices([externals] if is_id(externals) else externals)
 
@@ -148,7 +151,10 @@ def rank_in_chunks(
     return joined_lists(parts, n)
 
 
-def joined_lists(parts: Iterable[TopK], n: int) -> TopK:
+def joined_lists(
+    parts: Iterable[TopK],
+    n: int,
+) -> TopK:
     """Join lists of `n` items of some users, then of others."""
     tops = [TopK.empty(0, n), *parts]
     return TopK(
@@ -157,7 +163,10 @@ def joined_lists(parts: Iterable[TopK], n: int) -> TopK:
     )
 
 
-def list_schema(users: IdMap, items: IdMap) -> pa.Schema:
+def list_schema(
+    users: IdMap,
+    items: IdMap,
+) -> pa.Schema:
     """Return the columns of `Recommender.recommend_frame`."""
     return pa.schema(
         {
@@ -202,7 +211,10 @@ def list_frames(
     reporter.close()
 
 
-def padded_lists(pairs: list[list[tuple[int, float]]], n: int) -> TopK:
+def padded_lists(
+    pairs: list[list[tuple[int, float]]],
+    n: int,
+) -> TopK:
     """Return lists of (item index, score) as arrays; -1 and -inf fill the short ones."""
     top = TopK.empty(len(pairs), n)
     for row, entries in enumerate(pairs):

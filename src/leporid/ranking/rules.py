@@ -168,7 +168,10 @@ def _checked_slots(slots: Mapping[int, str | int]) -> dict[int, str | int]:
     return item_by_rank
 
 
-def _is_number(value: object, most: float = 1e300) -> bool:
+def _is_number(
+    value: object,
+    most: float = 1e300,
+) -> bool:
     return isinstance(value, int | float) and abs(value) <= most
 
 

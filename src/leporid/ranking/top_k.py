@@ -41,7 +41,11 @@ class TopK:
     """float32[m, k]; -inf where `items` is -1."""
 
     @classmethod
-    def empty(cls, m: int, k: int) -> Self:
+    def empty(
+        cls,
+        m: int,
+        k: int,
+    ) -> Self:
         """Return `m` lists with room for `k` items each, all of them padding."""
         return cls(
             items=np.full((m, k), -1, dtype=np.int32),
@@ -57,7 +61,10 @@ class NanScoreError(DataError):
         super().__init__(f"row {row} of the scores contains NaN: check the model")
 
 
-def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
+def chunk_rows(
+    n_items: int,
+    batch_size: int | None = None,
+) -> int:
     """Return how many users evaluation and recommending score at once; `batch_size` overrides it.
 
     Their scores take at most an eighth of the free memory, since a model may need several such
@@ -183,7 +190,11 @@ def _check(
     return m, n_items
 
 
-def _check_seen(seen: Sequences, m: int, n_items: int) -> None:
+def _check_seen(
+    seen: Sequences,
+    m: int,
+    n_items: int,
+) -> None:
     """Refuse seen items of another number of users, or that are no item indices."""
     if len(seen) != m:
         raise DataError(
@@ -237,7 +248,10 @@ def _sift_down(
 
 
 @kernel(fastmath={"reassoc"})
-def _copy_row(scores: Floats, row: Floats) -> bool:
+def _copy_row(
+    scores: Floats,
+    row: Floats,
+) -> bool:
     """Copy one row; return whether it holds a NaN."""
     total = np.float32(0)
     for j in range(len(scores)):
@@ -250,7 +264,10 @@ def _copy_row(scores: Floats, row: Floats) -> bool:
 
 
 @kernel
-def _lane_maxima(row: Floats, maxima: Floats) -> None:
+def _lane_maxima(
+    row: Floats,
+    maxima: Floats,
+) -> None:
     """Set maxima[lane] to the largest of row[lane], row[lane + lanes], ..., in pairs of turns."""
     lanes = len(maxima)
     maxima[:] = -np.inf
@@ -309,7 +326,13 @@ def _search(
         left = max(maxima[lane], maxima[lane + quarter])
         largest = max(left, maxima[lane + 2 * quarter], maxima[lane + 3 * quarter])
         if size < n or largest > best[0]:
-            size = _push(items, best, size, lane, largest)
+            size = _push(
+                items,
+                best,
+                size,
+                lane,
+                largest,
+            )
     # There are at least 2 n such fours, so as many scores as wanted reach this bound.
     bound = best[0]
     items[:] = -1
@@ -323,7 +346,13 @@ def _search(
             if score < bound or score == -np.inf:
                 continue
             if size < n or _worse(best[0], items[0], score, j):
-                size = _push(items, best, size, j, score)
+                size = _push(
+                    items,
+                    best,
+                    size,
+                    j,
+                    score,
+                )
                 if size == n:
                     bound = best[0]
     for last in range(size - 1, 0, -1):
