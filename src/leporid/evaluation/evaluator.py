@@ -22,7 +22,6 @@ from leporid.evaluation.scorers import (
     Evaluable,
     FittedModel,
     Scores,
-    Users,
     check_not_fitted_on,
     score_function,
 )
@@ -31,6 +30,7 @@ from leporid.kernel import kernel
 from leporid.progress import Progress, make_progress
 from leporid.ranking import (
     BoundRules,
+    Indices,
     NanScoreError,
     TopK,
     chunk_rows,
@@ -62,8 +62,8 @@ def evaluate(
 
     Candidates are the items the user neither has (of the goal, if there is one) nor dislikes in
     `split.known(part)`; a held-out item that is none is left out, counted in `.repeated`. Nothing
-    is sampled, ties go to the smaller item index. Users are scored in chunks that fit the free
-    memory, which never changes the result. Users without items in `part` are left out and counted
+    is sampled, ties go to the smaller item index. Indices are scored in chunks that fit the free
+    memory, which never changes the result. Indices without items in `part` are left out and counted
     in `.skipped`; those without a training interaction are ranked, and a stratum ('cold-users').
 
     Parameters
@@ -204,12 +204,12 @@ def _items_to_find(
 
 def _best_items(
     scores: Scores | torch.Tensor,
-    users: Users,
+    users: Indices,
     split: Split,
     n: int,
     seen: Sequences,
     rules: BoundRules | None,
-) -> NDArray[np.int32]:
+) -> Indices:
     """Return int32[m, n]: the best items for some users, from their scores."""
     if tuple(scores.shape) != (len(users), split.n_items):
         raise DataError(
@@ -232,9 +232,9 @@ def _best_items(
 def _given_lists(
     lists: TopK,
     split: Split,
-    users: Users,
+    users: Indices,
     n: int,
-) -> NDArray[np.int32]:
+) -> Indices:
     """Return int32[m, n]: the first items of given lists, one for each user of the split."""
     n_lists, length = lists.items.shape
     if n_lists != split.n_users:
@@ -252,9 +252,9 @@ def _given_lists(
 
 @kernel(parallel=True)
 def _find_hits(
-    top: NDArray[np.int32],
-    users: Users,
-    held_out: tuple[NDArray[np.int64], NDArray[np.int32]],
+    top: Indices,
+    users: Indices,
+    held_out: tuple[NDArray[np.int64], Indices],
     classes: NDArray[np.int8],
     popularity: Counts,
 ) -> tuple[NDArray[np.bool_], Counts, Counts]:

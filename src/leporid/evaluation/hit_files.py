@@ -1,7 +1,7 @@
 """Hits of each user as bit masks, and files of them: a few bytes per user, enough to compare."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,31 +12,32 @@ from leporid.artifacts import atomic_path
 from leporid.data import in_words
 from leporid.errors import DataError
 
+Ints: TypeAlias = NDArray[np.int32]
 HIT_COLUMNS = ("user", "hits", "relevant")
 """Columns of the files that `MetricTable.save_hits` writes."""
 MASK_BITS = 31
 """Number of ranks that a mask holds."""
 
 
-class Hits(NamedTuple):
+class HitTable(NamedTuple):
     """The hits of each user with test items."""
 
-    user: NDArray[np.int32]
+    user: Ints
     """int32[m]: user indices, ascending."""
-    hits: NDArray[np.int32]
+    hits: Ints
     """int32[m]: bit r - 1 is set if the item at rank r is a test item."""
-    relevant: NDArray[np.int32]
+    relevant: Ints
     """int32[m]: number of test items."""
 
 
-def pack_hits(hits: NDArray[np.bool_]) -> NDArray[np.int32]:
+def pack_hits(hits: NDArray[np.bool_]) -> Ints:
     """Return int32[m]: the masks of the first 31 columns of bool[m, k]."""
     n_ranks = min(hits.shape[1], MASK_BITS)
     bits = (1 << np.arange(n_ranks)).astype(np.int32)
     return np.asarray((hits[:, :n_ranks] * bits).sum(axis=1, dtype=np.int32))
 
 
-def unpack_hits(masks: NDArray[np.int32]) -> NDArray[np.bool_]:
+def unpack_hits(masks: Ints) -> NDArray[np.bool_]:
     """Return bool[m, 31] from masks."""
     ranks = np.arange(MASK_BITS, dtype=np.int32)
     return np.asarray((masks[:, None] >> ranks & 1).astype(np.bool_))
@@ -52,7 +53,7 @@ def write_parquet(
     return Path(path)
 
 
-def read_hits(path: str | Path) -> Hits:
+def read_hits(path: str | Path) -> HitTable:
     """Read what `MetricTable.save_hits` wrote; anything else is refused."""
     with in_words(str(path), "is not a parquet file"):
         table = pyarrow.parquet.read_table(path)
@@ -64,7 +65,7 @@ def read_hits(path: str | Path) -> Hits:
         raise DataError(
             f"{path} must have columns of integers: {', '.join(HIT_COLUMNS)}"
         )
-    hits = Hits(*map(np.asarray, columns))
+    hits = HitTable(*map(np.asarray, columns))
     if (np.diff(hits.user) <= 0).any() or (hits.relevant < 1).any():
         raise DataError(f"{path} must have each user once, in order, with test items")
     return hits

@@ -18,11 +18,13 @@ from leporid.evaluation import metrics, strata
 from leporid.evaluation.hit_files import (
     HIT_COLUMNS,
     MASK_BITS,
+    Ints,
     pack_hits,
     read_hits,
     unpack_hits,
     write_parquet,
 )
+from leporid.evaluation.metrics import Hits, Values
 
 _OF_ALL_LISTS = ("Coverage", "Gini")
 """Metrics that measure all lists together."""
@@ -41,9 +43,9 @@ class _Selection(NamedTuple):
 
     rows: NDArray[np.int64] | slice
     """Rows of the table."""
-    hits: NDArray[np.bool_]
+    hits: Hits
     """bool[rows, k]: which listed items are test items inside the stratum."""
-    relevant: NDArray[np.int32]
+    relevant: Ints
     """int32[rows]: number of test items inside the stratum."""
 
 
@@ -57,21 +59,21 @@ class MetricTable:
     stratum count, as hits and as |T_u|, and users without one are left out.
     """
 
-    user: NDArray[np.int32]
+    user: Ints
     """int32[m]: the users with test items, ascending."""
     users: IdMap
     """External ids of all users of the split."""
-    top: NDArray[np.int32]
+    top: Ints
     """int32[m, k]: the ranked lists, k the largest cut-off; -1 where there is no (known) item."""
-    hits: NDArray[np.bool_]
+    hits: Hits
     """bool[m, k]: which of them are test items."""
-    relevant: NDArray[np.int32]
+    relevant: Ints
     """int32[m, 3]: each user's number of tail, mid and head test items."""
-    cold_relevant: NDArray[np.int32]
+    cold_relevant: Ints
     """int32[m]: each user's number of test items without a training interaction."""
-    activity: NDArray[np.int32]
+    activity: Ints
     """int32[n_users]: training interactions of all users."""
-    popularity: NDArray[np.int32]
+    popularity: Ints
     """int32[n_items]: training interactions of all items."""
     at: tuple[int, ...]
     """The cut-offs N."""
@@ -136,7 +138,7 @@ class MetricTable:
         self,
         metric: str,
         stratum: str | None = None,
-    ) -> NDArray[np.float64]:
+    ) -> Values:
         """Return float64[m]: the users' values of a metric that is a mean over users."""
         return self._values(metric, self._select(stratum))
 
@@ -144,7 +146,7 @@ class MetricTable:
         self,
         metric: str,
         stratum: str | None = None,
-    ) -> NDArray[np.float64]:
+    ) -> Values:
         """Return float64[m, c]: the values per user whose means make the metric; two for F1."""
         selection = self._select(stratum)
         parts = metrics.ingredients(metric)
@@ -222,7 +224,7 @@ class MetricTable:
             pyarrow.csv.write_csv(self.to_arrow(), temporary)
         return Path(path)
 
-    def hit_columns(self) -> dict[str, NDArray[np.int32]]:
+    def hit_columns(self) -> dict[str, Ints]:
         """Return per user: index, hits as a bit mask (bit r - 1 for rank r), number of test items.
 
         The mask holds the first 31 ranks.
@@ -233,15 +235,15 @@ class MetricTable:
     @classmethod
     def from_hits(
         cls,
-        user: NDArray[np.int32],
-        hits: NDArray[np.int32],
-        relevant: NDArray[np.int32],
+        user: Ints,
+        hits: Ints,
+        relevant: Ints,
     ) -> Self:
         """Make a table of what `hit_columns` gives, without lists: no strata, no metrics of lists.
 
         Cut-offs are all up to 31. The lists may have been shorter: ask for those they were made at.
         """
-        empty: NDArray[np.int32] = np.empty(0, np.int32)
+        empty: Ints = np.empty(0, np.int32)
         return cls(
             user=user,
             users=IdMap.range(int(user.max(initial=-1)) + 1, "user"),
@@ -267,7 +269,7 @@ class MetricTable:
         return cls.from_hits(*read_hits(path))
 
     @property
-    def _n_relevant(self) -> NDArray[np.int32]:
+    def _n_relevant(self) -> Ints:
         """int32[m]: each user's number of test items."""
         return np.asarray(self.relevant.sum(axis=1, dtype=np.int32))
 
@@ -313,7 +315,7 @@ class MetricTable:
         self,
         metric: str,
         selection: _Selection,
-    ) -> NDArray[np.float64]:
+    ) -> Values:
         """Return float64[m]: a metric of each selected user."""
         family, n = self._parse(metric)
         if family == "F1":
@@ -349,7 +351,7 @@ class MetricTable:
             )
         return _Selection(rows, hits[rows], relevant[rows])
 
-    def _items_of(self, stratum: str) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+    def _items_of(self, stratum: str) -> tuple[NDArray[np.bool_], Ints]:
         """Return bool[n_items], who is in a stratum, and int32[m], each user's test items in it."""
         if stratum in strata.ITEM_STRATA:
             position = strata.ITEM_STRATA.index(stratum)

@@ -21,10 +21,11 @@ from leporid.data import IdMap, Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
-from leporid.evaluation.scorers import ScoreFunction, Users
-from leporid.ranking import chunk_rows
+from leporid.evaluation.scorers import ScoreFunction
+from leporid.ranking import Indices, chunk_rows
 
 QUARTILES = tuple(f"activity-q{i}" for i in range(1, 5))
+Floats: TypeAlias = NDArray[np.floating]
 Rows: TypeAlias = NDArray[np.float32]
 """float32[m, n_items] scores, or float32[n, d] vectors."""
 
@@ -33,7 +34,7 @@ class VectorTable(Protocol):
     """A table of vectors, one row per user or item, as `Embedding` is."""
 
     @property
-    def vectors(self) -> NDArray[np.floating]: ...
+    def vectors(self) -> Floats: ...
 
 
 @runtime_checkable
@@ -53,7 +54,7 @@ class VectorTables(Protocol):
     ) -> Self: ...
 
 
-ProbeVectors: TypeAlias = VectorTables | Sequence[NDArray[np.floating] | None] | None
+ProbeVectors: TypeAlias = VectorTables | Sequence[Floats | None] | None
 """What `probe` is given; it refuses None, which stands for a start from random numbers."""
 
 
@@ -144,7 +145,7 @@ def _vectors_of_split(
 
 def _checked_vectors(
     side: str,
-    rows: NDArray[np.floating] | None,
+    rows: Floats | None,
     n_rows: int,
 ) -> Rows | None:
     """Return float32[n_rows, d]; an array of another shape is refused."""
@@ -161,7 +162,7 @@ def _checked_vectors(
 def _score_by_items(
     vectors: Rows,
     last: int,
-    users: Users,
+    users: Indices,
     known: Sequences,
 ) -> Rows:
     """Return the products of the items with the mean vector of a user's last items."""
@@ -179,7 +180,7 @@ def _score_by_users(
     vectors: Rows,
     neighbours: int,
     matrix: sparse.csr_array,
-    users: Users,
+    users: Indices,
     _: Sequences,
 ) -> Rows:
     """Return the sum of the rows of the nearest users, weighted by similarity."""
@@ -202,14 +203,14 @@ def _score_by_users(
 def _score_by_both(
     by_items: ScoreFunction,
     by_users: ScoreFunction,
-    users: Users,
+    users: Indices,
     known: Sequences,
 ) -> Rows:
     """Return the sum of two scores, each z-scored per user."""
     return _z_scored(by_items(users, known)) + _z_scored(by_users(users, known))
 
 
-def _z_scored(scores: NDArray[np.floating]) -> Rows:
+def _z_scored(scores: Floats) -> Rows:
     """Scale each user's scores to mean 0 and standard deviation 1."""
     deviation = np.maximum(scores.std(axis=1, keepdims=True), np.float32(1e-30))
     return np.asarray((scores - scores.mean(axis=1, keepdims=True)) / deviation)

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from leporid.data import Split
 from leporid.errors import DataError, UnknownIdError, UnknownNameError, warn
-from leporid.ranking import TopK
+from leporid.evaluation.metrics import Values
+from leporid.ranking import Indices, TopK
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Recommendations:
     user: pa.Array
     item: pa.Array
     """Text or integers."""
-    score: NDArray[np.float64] | None
+    score: Values | None
     """float64[n], higher is better; None where the order of the rows is the order of the list."""
     source: str = "the recommendations"
     """Where they came from, for messages."""
@@ -69,7 +69,7 @@ class Recommendations:
     def lists(
         self,
         split: Split,
-        users: NDArray[np.int32],
+        users: Indices,
         n: int,
     ) -> TopK:
         """Return the first `n` recommendations of user indices; -1 and -inf fill short lists."""
@@ -110,7 +110,7 @@ class Recommendations:
             )
         return TopK(top.items[users], top.scores[users])
 
-    def _check_users(self, row_user: NDArray[np.int32]) -> None:
+    def _check_users(self, row_user: Indices) -> None:
         """Refuse lists of users that are not in the data."""
         unknown = pc.unique(self.user.filter(pa.array(row_user < 0)))
         if len(unknown):
@@ -160,7 +160,7 @@ def _scores(
     table: pa.Table,
     column: str,
     path: Path,
-) -> NDArray[np.float64] | None:
+) -> Values | None:
     """Return the scores of the rows, or None where there is no such column."""
     if column not in table.column_names:
         return None

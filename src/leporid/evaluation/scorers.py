@@ -12,13 +12,11 @@ from leporid.arguments import described
 from leporid.data import IdMap, Interactions, Part, Sequences, Split
 from leporid.errors import ConfigError, DataError, article
 from leporid.evaluation.recommendations import Recommendations
-from leporid.ranking import TopK
+from leporid.ranking import Indices, TopK
 
 if TYPE_CHECKING:
     import torch
 
-Users: TypeAlias = NDArray[np.int32]
-"""int32[m]: user indices."""
 Scores: TypeAlias = NDArray[np.floating]
 """float[m, n_items]: higher is better."""
 
@@ -29,7 +27,7 @@ class Scorer(Protocol):
 
     def score(
         self,
-        users: Users,
+        users: Indices,
         history: Sequences | None = None,
     ) -> Scores:
         """Return float32[m, n_items]; `history` is what is known of all users at that moment."""
@@ -41,7 +39,7 @@ class TensorScorer(Protocol):
 
     def score_tensor(
         self,
-        users: Users,
+        users: Indices,
         history: Sequences | None = None,
     ) -> torch.Tensor:
         """Return float32[m, n_items] on the model's device."""
@@ -81,7 +79,7 @@ class FittedModel(KnowsIds, Protocol):
     def train(self) -> Interactions: ...
 
 
-ScoreFunction: TypeAlias = Callable[[Users, Sequences], Scores]
+ScoreFunction: TypeAlias = Callable[[Indices, Sequences], Scores]
 Evaluable: TypeAlias = (
     Scorer | TensorScorer | ScoreFunction | Scores | TopK | Recommendations
 )
@@ -92,7 +90,7 @@ def score_function(
     model: Evaluable,
     split: Split,
     known: Sequences,
-) -> Callable[[Users], Scores | torch.Tensor]:
+) -> Callable[[Indices], Scores | torch.Tensor]:
     """Return one function from user indices to scores, whatever the model is."""
     if isinstance(model, type):
         raise ConfigError(
@@ -118,7 +116,7 @@ def score_function(
 def _rows_of(
     scores: Scores,
     split: Split,
-) -> Callable[[Users], Scores]:
+) -> Callable[[Indices], Scores]:
     """Return the function that looks users up in an array of scores."""
     if scores.shape != (split.n_users, split.n_items):
         raise DataError(
@@ -126,7 +124,7 @@ def _rows_of(
             f"{split.n_items} items"
         )
 
-    def rows(users: Users) -> Scores:
+    def rows(users: Indices) -> Scores:
         are_consecutive = np.ptp(users) < len(users)
         if are_consecutive:
             return scores[users[0] : users[-1] + 1]  # not copied

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import UnknownNameError
+from leporid.evaluation.metrics import Counts
 
 USER_STRATA: dict[str, tuple[int, int]] = {
     "tail-users": (1, 4),
@@ -34,7 +35,7 @@ STRATA_OF_ITEMS = (*ITEM_STRATA, WARM_ITEMS, COLD_ITEMS)
 
 def user_stratum(
     name: str,
-    activity: NDArray[np.integer],
+    activity: Counts,
 ) -> NDArray[np.bool_]:
     """Return bool[n_users]: who belongs to the stratum, from int[n_users] training interactions."""
     if name == COLD_USERS:
@@ -52,7 +53,7 @@ def user_stratum(
     return is_member
 
 
-def popularity_class(popularity: NDArray[np.integer]) -> NDArray[np.int8]:
+def popularity_class(popularity: Counts) -> NDArray[np.int8]:
     """Return int8[n_items]: the position in `ITEM_STRATA`, from training interactions."""
     n = len(popularity)
     order = np.argsort(popularity, kind="stable")

@@ -4,7 +4,6 @@ from .files import write_recommendations as write_recommendations
 from .item_columns import ItemColumns as ItemColumns
 from .lists import Allowed as Allowed
 from .lists import Ids as Ids
-from .lists import Indices as Indices
 from .lists import ListModel as ListModel
 from .lists import Lists as Lists
 from .lists import Scores as Scores
@@ -20,6 +19,7 @@ from .lists import list_schema as list_schema
 from .lists import padded_lists as padded_lists
 from .lists import rank_in_chunks as rank_in_chunks
 from .rules import Rules as Rules
+from .top_k import Indices as Indices
 from .top_k import NanScoreError as NanScoreError
 from .top_k import TopK as TopK
 from .top_k import chunk_rows as chunk_rows

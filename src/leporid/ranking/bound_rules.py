@@ -10,7 +10,7 @@ from scipy import sparse
 from leporid.data import IdMap, Sequences
 from leporid.errors import ConfigError
 from leporid.kernel import kernel
-from leporid.ranking.top_k import Floats, Ints, TopK, masked_top_k
+from leporid.ranking.top_k import Floats, Ints, Mask, TopK, masked_top_k
 
 _POOL = 200
 _POOL_PER_ITEM = 10
@@ -22,7 +22,7 @@ class BoundRules:
     """Rules as arrays over the items of one model."""
 
     items: IdMap
-    allowed: NDArray[np.bool_]
+    allowed: Mask
     """bool[n_items]."""
     boost: NDArray[np.float64]
     """float64[n_items]: factors times standardised columns."""
@@ -56,7 +56,7 @@ class BoundRules:
         n: int,
         *,
         seen: Sequences | None = None,
-        allowed: NDArray[np.bool_] | None = None,
+        allowed: Mask | None = None,
     ) -> TopK:
         """Rank as `masked_top_k` does, under the rules: their order, the scores of the model.
 
@@ -155,7 +155,7 @@ def _choose(
 
 @kernel
 def _close_full(
-    closed: NDArray[np.bool_],
+    closed: Mask,
     pool: Ints,
     labels: tuple[Ints, Ints, Ints],
     used: Ints,

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from leporid.data import Interactions
 from leporid.graph import top_k_neighbours
+from leporid.ranking.top_k import Indices
 
 
 class ItemNeighbours:
@@ -46,7 +47,7 @@ class ItemNeighbours:
     def reasons_for(
         self,
         items: NDArray[np.integer],
-        history: NDArray[np.int32],
+        history: Indices,
         n: int = 3,
     ) -> list[list[tuple[int, float]]]:
         """Return for each of distinct items the `n` items of a history that are nearest to it.
@@ -82,7 +83,7 @@ class ItemNeighbours:
     def _nearest(
         self,
         items: NDArray[np.integer],
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    ) -> tuple[Indices, NDArray[np.float32]]:
         """Return int32[m, k] nearest items of some items, -1 where there are fewer; weights."""
         rows = np.searchsorted(self._items, items)
         return self._neighbours[rows], self._weights[rows]

@@ -13,8 +13,12 @@ from scipy import sparse
 from leporid.config import BOUNDS
 from leporid.data import Interactions, ItemTable
 from leporid.errors import ConfigError, DataError, UnknownNameError, article
-from leporid.ranking.top_k import Floats
+from leporid.ranking.top_k import Floats, Mask
 
+Numbers: TypeAlias = NDArray[np.float64]
+"""float64[n_items], NaN where missing."""
+Rows: TypeAlias = NDArray[np.int64]
+"""int64[n_items]: each item's row of a table, -1 where it has none."""
 Value: TypeAlias = str | int | float | bool
 Condition: TypeAlias = Value | list[Value] | Mapping[str, float]
 """A value, several of which one suffices, or a range such as `{"at_least": 1990}`."""
@@ -23,7 +27,7 @@ Condition: TypeAlias = Value | list[Value] | Mapping[str, float]
 class Column(NamedTuple):
     """A column of the item table, by item index."""
 
-    numbers: NDArray[np.float64] | None
+    numbers: Numbers | None
     """float64[n_items], NaN where missing, seconds since 1970 for dates; None for text."""
     names: dict[str, int]
     """Code of each value as text in lower case: of cells, and of their parts in "Drama|War"."""
@@ -80,7 +84,7 @@ class ItemColumns:
             )
         return self._columns[actual_name]
 
-    def numbers(self, name: str) -> NDArray[np.float64]:
+    def numbers(self, name: str) -> Numbers:
         """Return float64[n_items], NaN where missing; "recency" may be the first time of each item.
 
         A column named "recency" in the table comes before the times of the interactions.
@@ -98,7 +102,7 @@ class ItemColumns:
         self,
         name: str,
         condition: Condition,
-    ) -> NDArray[np.bool_]:
+    ) -> Mask:
         """Return bool[n_items]: the items that meet a condition of `Rules`."""
         if isinstance(condition, Mapping):
             return self._within(name, condition)
@@ -124,7 +128,7 @@ class ItemColumns:
         self,
         name: str,
         limits: Mapping[str, float],
-    ) -> NDArray[np.bool_]:
+    ) -> Mask:
         """Return bool[n_items]: the items whose number is within all limits."""
         numbers = self.numbers(name)
         meets = np.ones(len(numbers), np.bool_)
@@ -134,7 +138,7 @@ class ItemColumns:
         return meets
 
     @cached_property
-    def _rows(self) -> NDArray[np.int64]:
+    def _rows(self) -> Rows:
         """int64[n_items]: each item's row of the table, -1 where it has none."""
         assert self.table is not None
         rows = np.full(len(self.known.items), -1)
@@ -148,7 +152,7 @@ class ItemColumns:
         return rows
 
     @cached_property
-    def _first_times(self) -> NDArray[np.float64]:
+    def _first_times(self) -> Numbers:
         """float64[n_items]: the time of each item's first interaction, NaN without one."""
         if self.known.time is None:
             raise DataError(
@@ -162,7 +166,7 @@ class ItemColumns:
 def _read_column(
     table: ItemTable,
     name: str,
-    rows: NDArray[np.int64],
+    rows: Rows,
 ) -> Column:
     """Read a column of the table for the items, whose rows are given (-1: none)."""
     numbers = _read_numbers(table, name, rows)
@@ -195,8 +199,8 @@ def _read_column(
 def _read_numbers(
     table: ItemTable,
     name: str,
-    rows: NDArray[np.int64],
-) -> NDArray[np.float64] | None:
+    rows: Rows,
+) -> Numbers | None:
     """Return float64[n_items], NaN where a number is missing, or None for a column of text."""
     cells = table.columns[name].take(pa.array(rows, mask=rows < 0))
     if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):

@@ -13,17 +13,15 @@ from leporid.data import IdMap, Sequences
 from leporid.errors import ConfigError, DataError, UnknownIdError, warn
 from leporid.progress import Progress, make_progress
 from leporid.ranking.bound_rules import BoundRules
-from leporid.ranking.top_k import TopK, chunk_rows, masked_top_k
+from leporid.ranking.top_k import Indices, Mask, TopK, chunk_rows, masked_top_k
 
-Indices: TypeAlias = NDArray[np.int32]
-"""int32[m]: users or items by their row in an `IdMap`."""
 Scores: TypeAlias = NDArray[np.float32]
 """float32[m, n_items]: higher is better."""
 Ids: TypeAlias = Iterable[object] | None
 """External ids, or one of them."""
-Lists: TypeAlias = tuple[NDArray[Any], NDArray[np.float32]]
+Lists: TypeAlias = tuple[NDArray[Any], Scores]
 """Item ids and their scores, best first: [n] for one question, [m, n] for several."""
-Allowed: TypeAlias = tuple[NDArray[np.bool_] | None, BoundRules | None] | None
+Allowed: TypeAlias = tuple[Mask | None, BoundRules | None] | None
 """bool[n_items], which items may be recommended, and rules for the lists; None: all, and none."""
 
 

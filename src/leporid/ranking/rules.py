@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.arguments import described
@@ -18,7 +17,8 @@ from leporid.artifacts import read_object
 from leporid.config import BOUNDS, Config, read_toml, setting
 from leporid.errors import ConfigError, DataError, shortened
 from leporid.ranking.bound_rules import BoundRules
-from leporid.ranking.item_columns import Condition, ItemColumns
+from leporid.ranking.item_columns import Condition, ItemColumns, Numbers
+from leporid.ranking.top_k import Mask
 
 _MAX_ENTRIES = 20
 """Entries of a rule: each of them is compared with every item."""
@@ -123,7 +123,7 @@ class Rules(Config):
             reorders=bool(self.boost or len(caps) or self.diversity),
         )
 
-    def _allowed(self, item_columns: ItemColumns) -> NDArray[np.bool_]:
+    def _allowed(self, item_columns: ItemColumns) -> Mask:
         """Return bool[n_items]: the items that `only` and `exclude` leave."""
         allowed = np.ones(len(item_columns.known.items), np.bool_)
         for column, condition in self.only.items():
@@ -197,7 +197,7 @@ def _is_condition(value: object) -> bool:
     )
 
 
-def _standardised(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standardised(numbers: Numbers) -> Numbers:
     """Scale to mean 0 and deviation 1 over the items that have a value; 0 for the others."""
     present = np.ma.masked_invalid(numbers)
     deviation = present.std() or np.inf

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     import torch
 
 Floats: TypeAlias = NDArray[np.float32]
+Indices: TypeAlias = NDArray[np.int32]
+"""int32[m]: users or items by their row in an `IdMap`."""
 Ints: TypeAlias = NDArray[np.integer]
+Mask: TypeAlias = NDArray[np.bool_]
 
 _LANES = 128
 """The number of lanes is the multiple of this that is at least eight times n."""
@@ -35,9 +38,9 @@ _LANES = 128
 class TopK:
     """The best `k` items of each of `m` users, best first; ties go to the smaller index."""
 
-    items: NDArray[np.int32]
+    items: Indices
     """int32[m, k]; -1 pads a row with fewer than k candidates."""
-    scores: NDArray[np.float32]
+    scores: Floats
     """float32[m, k]; -inf where `items` is -1."""
 
     @classmethod
@@ -82,11 +85,11 @@ def chunk_rows(
 
 
 def masked_top_k(
-    scores: NDArray[np.float32],
+    scores: Floats,
     n: int,
     *,
     seen: Sequences | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Mask | None = None,
 ) -> TopK:
     """Return the `n` best unseen items of each row of float32[m, n_items], best first.
 
@@ -124,7 +127,7 @@ def masked_top_k_torch(
     n: int,
     *,
     seen: Sequences | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Mask | None = None,
 ) -> TopK:
     """Rank as `masked_top_k` does, on the device of the scores: only the lists leave it.
 
@@ -169,7 +172,7 @@ def _check(
     shape: tuple[int, ...],
     n: int,
     seen: Sequences | None,
-    allowed: NDArray[np.bool_] | None,
+    allowed: Mask | None,
 ) -> tuple[int, int]:
     """Check the arguments of a top-n against each other; return the shape of the scores."""
     if n < 1:
@@ -369,7 +372,7 @@ def _fill_top_rows(
     blocked: Ints,
     items: Ints,
     best: Floats,
-    has_nan: NDArray[np.bool_],
+    has_nan: Mask,
     n_blocks: int,
 ) -> None:
     """Fill every row of `items` and `best` without seen and blocked items; mark rows with a NaN."""
