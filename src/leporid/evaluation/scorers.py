@@ -50,11 +50,11 @@ class FitSummary(Protocol):
 
     @property
     def include_seen(self) -> bool:
-        """Whether its lists show items that a user already has."""
+        """Whether lists show items that a user already has."""
 
     @property
     def final(self) -> bool:
-        """Whether it was fitted on everything, the test part included."""
+        """Whether the model was fitted on everything, the test part included."""
 
 
 @runtime_checkable
