@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,11 +68,11 @@ class Probe:
         """Return a metric by 'items', 'users' and 'both'."""
         return {side: table.mean()[metric] for side, table in self.tables.items()}
 
-    def rows(self, metric: str = "NDCG@10") -> list[dict[str, Any]]:
+    def rows(self, metric: str = "NDCG@10") -> list[dict[str, str | float]]:
         """Return one row per side: the metric over all users and in each quartile of activity."""
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, str | float]] = []
         for side, table in self.tables.items():
-            row: dict[str, Any] = {"vectors of": side, metric: table.mean()[metric]}
+            row: dict[str, str | float] = {"vectors of": side, metric: table.mean()[metric]}
             for quartile in QUARTILES:
                 if table.has_users(quartile):
                     row[quartile] = table.mean(quartile)[metric]
