@@ -72,7 +72,10 @@ class Probe:
         """Return one row per side: the metric over all users and in each quartile of activity."""
         rows: list[dict[str, str | float]] = []
         for side, table in self.tables.items():
-            row: dict[str, str | float] = {"vectors of": side, metric: table.mean()[metric]}
+            row: dict[str, str | float] = {
+                "vectors of": side,
+                metric: table.mean()[metric],
+            }
             for quartile in QUARTILES:
                 if table.has_users(quartile):
                     row[quartile] = table.mean(quartile)[metric]
