@@ -16,8 +16,7 @@ from leporid.artifacts import check_output_file, check_output_folder
 from leporid.embeddings import initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError
 from leporid.machine import check_device
-from leporid.models import write_recommendations
-from leporid.ranking import Rules
+from leporid.ranking import Rules, write_recommendations
 
 DATA = leporid.synthesize(users=40, items=25, interactions=500, seed=1)
 SPLIT = leporid.temporal_split(DATA)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import MetricTable, evaluate, user_stratum
-from leporid.evaluation.metrics import popularity_class
+from leporid.evaluation.strata import popularity_class
 from tests.evaluation.helpers import make_split, random_split
 
 

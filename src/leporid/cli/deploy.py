@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from leporid import models
+from leporid import models, ranking
 from leporid.cli.options import (
     FormatOptions,
     Json,
@@ -59,7 +59,7 @@ class FilterOptions:
         if self.rules is not None:
             from leporid.ranking import Rules
 
-            chosen["rules"] = Rules.read(self.rules).bind(model.catalogue(items))
+            chosen["rules"] = Rules.read(self.rules).bind(model.item_columns(items))
         return chosen
 
 
@@ -113,7 +113,7 @@ def recommend(
 
             user = read_ids(users, "user", user_column, model.users)
         options = {**settings, "progress": not json_output}
-        rows = models.write_recommendations(model, output, user, n, **options)
+        rows = ranking.write_recommendations(model, output, user, n, **options)
         count = len(model.users if user is None else user)
         line = f"wrote {output}: {rows:,} rows for {count:,} users"
         show(json_output, {"path": str(output), "users": count, "rows": rows}, line)
@@ -194,7 +194,7 @@ def _item_ids(
         raise DataError(
             f"{option} {text} needs the table with that column: add --items FILE"
         )
-    meeting = model.catalogue(items).meeting(column, parse_list(values))
+    meeting = model.item_columns(items).meeting(column, parse_list(values))
     return [str(item) for item in model.items.externals(meeting.nonzero()[0])]
 
 

@@ -348,10 +348,10 @@ def _costs_of_rules(
         raise ConfigError(
             "lists are evaluated as given: --rules needs the folder of a model"
         )
-    rules, catalogue = Rules.read(path), model.catalogue(items)
+    rules, item_columns = Rules.read(path), model.item_columns(items)
     kinds = rules.alone() | {"all": rules} if len(rules.alone()) > 1 else rules.alone()
     sides = {
-        name: evaluate(model, split, **how, rules=kind.bind(catalogue))
+        name: evaluate(model, split, **how, rules=kind.bind(item_columns))
         for name, kind in kinds.items()
     }
     return compare_all({"none": plain, **sides}, [*plain.intervals()], against="none")

@@ -27,7 +27,7 @@ from leporid.models import (
     model_folder,
 )
 from leporid.progress import say
-from leporid.ranking import Catalogue, Indices, ItemNeighbours
+from leporid.ranking import Indices, ItemColumns, ItemNeighbours
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _TIMED_USERS = 8
@@ -100,7 +100,7 @@ class LoadedRun:
     """Titles of the `popular` items, in that order, as they are compared with a query."""
     graph: ItemGraph
     """Item graph for similar items and for the reasons of a recommendation."""
-    catalogue: Catalogue
+    item_columns: ItemColumns
     """What the rules of a request are bound to."""
     metrics: Mapping[str, float]
     """Test metrics of the run's record; empty if it has no record."""
@@ -265,7 +265,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     runs = [path] if like is None else [path, like.path]
     items = items or _find_item_table(runs)
     item_info = _information(model, items)
-    catalogue = model.catalogue(items)
+    item_columns = model.item_columns(items)
     record_file = path / "record.json"
     record = read_object(record_file) if record_file.is_file() else {}
     graph = ItemGraph(model.known)
@@ -288,7 +288,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         popular=popular,
         search_titles=pa.array(titles, pa.large_string()).take(pa.array(popular)),
         graph=graph,
-        catalogue=catalogue,
+        item_columns=item_columns,
         metrics=record.get("metrics", {}),
         threads=threads,
         loaded_at=time.time(),

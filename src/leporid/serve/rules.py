@@ -44,7 +44,7 @@ async def bind_rules(
         rules = Rules.from_dict(short)
     charge(bind_cost(rules, len(run.ids)))
     with _as_request_errors():
-        bound = await asyncio.to_thread(rules.bind, run.catalogue)
+        bound = await asyncio.to_thread(rules.bind, run.item_columns)
         bound.check_n(n)
     return bound
 
