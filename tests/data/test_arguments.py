@@ -100,9 +100,9 @@ def test_no_argument_of_the_wrong_type_is_a_raw_error(
     signature = inspect.signature(function)
     known = signature.bind(*given).arguments
     for name in signature.parameters:
-        says = r"cannot load a Nothing" if name in ("source", "data") else f": {name} must be "
+        says = r"cannot load a Nothing" if name in ("source", "data") else f"{name} must be "
         if function is write_log or function is store_interactions:
-            says = f": {name} must be "
+            says = f"{name} must be "
         with pytest.raises((ConfigError, DataError), match=says):
             function(**{**known, name: Nothing()})
 
