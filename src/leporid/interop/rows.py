@@ -1,7 +1,7 @@
 """Which embedding belongs in which row of another library's table; `to_implicit`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -9,6 +9,9 @@ from numpy.typing import DTypeLike, NDArray
 from leporid.data import IdMap
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import ConfigError, DataError, UnknownIdError
+
+RowIds = IdMap | Mapping[str, int] | Mapping[int, int] | Collection[str | int | None]
+"""Which id lives in which row of a table: the row by id, or the ids by row."""
 
 
 class _ExtraColumns(NamedTuple):
@@ -43,7 +46,7 @@ def match_rows(
     padding: Sequence[int],
     n_vectors: int,
     ids: IdMap | None,
-    id_map: Any,
+    id_map: RowIds | None,
     name: str,
     side: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -80,15 +83,15 @@ def match_rows(
     return free, order.astype(np.int64)
 
 
-def _ids_by_row(id_map: Any, n_rows: int, name: str) -> dict[int, object]:
+def _ids_by_row(id_map: RowIds, n_rows: int, name: str) -> dict[int, object]:
     """Return the external id of each row that has one."""
-    if isinstance(id_map, IdMap):
-        id_map = id_map.ids.to_pylist()
     if isinstance(id_map, Mapping):
         return _inverted(id_map, n_rows, name)
-
-    # Arrays, series and tensors give Python's numbers, which are compared with the ids.
-    listed = id_map.tolist() if hasattr(id_map, "tolist") else list(id_map)
+    if isinstance(id_map, IdMap):
+        listed = id_map.ids.to_pylist()
+    else:
+        # Arrays, series and tensors hold no numbers of Python, which are what ids are.
+        listed = id_map.tolist() if hasattr(id_map, "tolist") else list(id_map)
     if len(listed) != n_rows:
         raise DataError(
             f"id_map names {len(listed)} rows but table {name!r} has {n_rows}: "
@@ -100,7 +103,7 @@ def _ids_by_row(id_map: Any, n_rows: int, name: str) -> dict[int, object]:
 
 
 def _inverted(
-    row_by_id: Mapping[object, object], n_rows: int, name: str
+    row_by_id: Mapping[str, int] | Mapping[int, int], n_rows: int, name: str
 ) -> dict[int, object]:
     """Return the external id of each row, where no two have the same row."""
     id_by_row: dict[int, object] = {}
@@ -125,7 +128,7 @@ def to_implicit(
     model: _Model,
     embeddings: InitialEmbeddings,
     *,
-    id_map: Mapping[str, Any] | None = None,
+    id_map: Mapping[str, RowIds] | None = None,
     scale: float | Literal["auto"] = "auto",
     standardize: bool = True,
 ) -> _Model:
