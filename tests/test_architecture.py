@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from leporid.models import registry as catalogue
+from leporid import models
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "leporid"

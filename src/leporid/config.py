@@ -34,6 +34,8 @@ from leporid.errors import (
 )
 
 T = TypeVar("T")
+SettingValue: TypeAlias = Any
+JsonValue: TypeAlias = Any
 
 
 def canonical_hash(value: Any, length: int = 16) -> str:

@@ -28,8 +28,8 @@ from leporid.models.closed_form.profiles import (
     normalised,
     rows_times,
 )
+from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
-from leporid.progress import ProgressLike
 from leporid.ranking import Indices, Scores
 
 
@@ -59,12 +59,12 @@ class GFCF(ProfileRecommender):
     _normalised: sparse.csr_array
     _filter: NDArray[np.float32] | None
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        progress.start("gfcf", 1)
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+        context.progress.start("gfcf", 1)
         self._remember(split.train)
         _, _, basis = truncated_svd(self._normalised, self.config.rank, seed)
         self.basis = basis.astype(np.float32)
-        progress.advance(1)
+        context.progress.advance(1)
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
         rows = super()._remember(train)

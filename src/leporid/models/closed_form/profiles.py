@@ -7,7 +7,7 @@ import abc
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numba import prange
@@ -22,8 +22,8 @@ from leporid.graph import Neighbours, canonical, top_k_neighbours
 from leporid.kernel import kernel
 from leporid.machine import one_thread_pool
 from leporid.models.base import Recommender
+from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
-from leporid.progress import Progress
 from leporid.ranking import Indices, Scores
 
 K = TypeVar("K")
@@ -173,14 +173,10 @@ class ProfileRecommender(Recommender):
     def _repeats(self) -> float:
         return 0.0 if self.config.repeats == "auto" else self.config.repeats
 
-    def fit(
-        self, split: Split, *, seed: int = 0, progress: Progress = None, **how: Any
-    ) -> Self:
-        super().fit(split, seed=seed, progress=progress, **how)
+    def _finish(self, split: Split, seed: int, context: FitContext) -> None:
         if self.config.repeats == "auto":
             repeats = self._best_repeats(split) if split.include_seen else 0.0
             self.config = self.config.replace(repeats=repeats)
-        return self
 
     def _best_repeats(self, split: Split) -> float:
         assert self.config.window != "auto"  # it is known after a fit

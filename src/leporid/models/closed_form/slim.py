@@ -24,6 +24,7 @@ from leporid.models.closed_form.profiles import (
     ProfileConfig,
     csr_parts,
 )
+from leporid.models.context import FitContext
 from leporid.progress import NullProgress, ProgressLike
 
 _ITEMS_PER_STEP = 256
@@ -63,8 +64,10 @@ class SLIM(ItemWeights):
         **WINDOW_SPACE,
     }
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        self.weights = slim_weights(self._remember(split.train), self.config, progress)
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+        self.weights = slim_weights(
+            self._remember(split.train), self.config, context.progress
+        )
 
 
 def slim_weights(

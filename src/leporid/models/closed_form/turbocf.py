@@ -28,8 +28,8 @@ from leporid.models.closed_form.profiles import (
     ProfileConfig,
     normalised,
 )
+from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
-from leporid.progress import ProgressLike
 
 FILTERS = {
     "linear": (1.0,),
@@ -71,13 +71,13 @@ class TurboCF(ItemWeights):
     )
     """float32[n_items, n_items]: H, sparse where it is linear."""
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         config, coefficients = self.config, FILTERS[self.config.filter]
         alpha = config.alpha
         if alpha == "auto":
             alpha = 0.55 if "short histories" in kinds_of(split.train) else 0.5
             self.config = config.replace(alpha=alpha)
-        progress.start("turbocf", 1)
+        context.progress.start("turbocf", 1)
         rows = self._remember(split.train)
         pairs = split.n_items**2
         if (
@@ -94,7 +94,7 @@ class TurboCF(ItemWeights):
         self.weights = (
             graph if len(coefficients) == 1 else polynomial(graph, coefficients)
         )
-        progress.advance(1)
+        context.progress.advance(1)
 
 
 def item_graph(
