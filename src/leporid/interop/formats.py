@@ -284,6 +284,7 @@ def _read_side(
             f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}"
         )
     try:
+        artifacts.regular_size(paths[0])
         values, vectors = VECTOR_READERS[format](paths[0])
         return _checked_side(folder, side[:-1], notes, values, vectors)
     except DataError:

@@ -117,7 +117,10 @@ def evaluate_run(
     cost: Cost,
     outcomes: MetricTable | None = None,
 ) -> Run:
-    """Evaluate a fitted model on test and validation; `outcomes` are its test if it was made before."""
+    """Evaluate a fitted model on test and validation.
+
+    `outcomes` is its test, if it was made before.
+    """
     if outcomes is None:
         outcomes = evaluate(model, split, at=spec.cutoffs)
     validation: dict[str, float] = {}
