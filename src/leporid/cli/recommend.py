@@ -73,7 +73,7 @@ class _Filters:
 
 @dataclass(frozen=True)
 class _Question:
-    """Whose list is wanted, and how long it is."""
+    """The users or items whose lists are wanted, and how long these are."""
 
     user: Annotated[list[str] | None, "A user's id; may be repeated."] = None
     history: Annotated[
