@@ -1,6 +1,7 @@
 from .bound_rules import BoundRules as BoundRules
 from .explanations import ItemNeighbours as ItemNeighbours
 from .files import write_recommendations as write_recommendations
+from .item_columns import Condition as Condition
 from .item_columns import ItemColumns as ItemColumns
 from .lists import Allowed as Allowed
 from .lists import Ids as Ids
