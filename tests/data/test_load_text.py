@@ -441,6 +441,57 @@ def test_numbers_load_alike_from_one_file_two_parts_and_a_frame(
     assert load(frame, **options).digest == whole.digest
 
 
+LARGE_TIMES = [1709000000123456789, 1709000000123456788]
+"""Two times that are one float."""
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1709000000123456787.0", 1709000000123456787),
+        ("1e18", 10**18),
+        ("1.709e9", 1_709_000_000),
+        ("5.0", 5),
+        ("+7", 7),
+        ("unreadable", None),
+        ("inf", None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
+def test_one_time_in_another_form_does_not_round_the_others(
+    tmp_path: Path, text: str, number: int | None
+) -> None:
+    times = [*map(str, LARGE_TIMES), text]
+    path = write(
+        tmp_path / "a.csv",
+        "user,item,time\n" + "".join(f"{user},7,{time}\n" for user, time in enumerate(times)),
+    )
+    expected = LARGE_TIMES if number is None else [*LARGE_TIMES, number]
+    frame = {"user": [0, 1, 2], "item": [7, 7, 7], "time": times}
+    for source in (path, frame):
+        data = load(source)
+        assert data.time is not None
+        assert data.time.tolist() == expected
+        assert data.source is not None
+        assert data.source.time_unit == "as given"
+
+
+@pytest.mark.parametrize("scale", [0, 3])
+def test_decimal_times_are_read_exactly(scale: int) -> None:
+    times = pa.array(LARGE_TIMES).cast(pa.decimal128(30, scale))
+    data = load({"user": [1, 2], "item": [1, 1], "time": times})
+    assert data.time is not None
+    assert data.time.tolist() == LARGE_TIMES
+
+
+@pytest.mark.parametrize("text", ["1709000000123456787.5", "9223372036854775808", "1e70"])
+def test_times_that_do_not_fit_beside_the_others_are_refused(tmp_path: Path, text: str) -> None:
+    rows = "".join(f"{user},7,{time}\n" for user, time in enumerate([*LARGE_TIMES, text]))
+    path = write(tmp_path / "a.csv", f"user,item,time\n{rows}")
+    with pytest.raises(DataError, match="column 'time' holds times beyond 64 bits"):
+        load(path)
+
+
 def test_booleans_are_ratings(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "user,item,rating\n1,2,true\n1,3,false\n2,3,True\n")
     assert load(path, min_rating=1).dropped == {"below min_rating": 1}

@@ -23,6 +23,8 @@ AS_GIVEN, MICROSECONDS = "as given", "microseconds"
 """Units of times."""
 _FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
 """Whole numbers that may be days."""
+_FIRST_ROUNDED = 2.0**53
+"""From here on, not every whole number is a float."""
 _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 """An integer as a program would print it: no leading zero, no plus sign."""
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -368,9 +370,12 @@ def _int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, st
             )  # the rest is cut off; all else must fit
             return pc.cast(times, target, safe=not finer).cast(pa.int64()), MICROSECONDS
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            times = _finite(times)
+            if pa.types.is_floating(kind):
+                times = _finite(times)
             if pc.any(pc.not_equal(times, pc.floor(times))).as_py():
-                return pc.round(pc.multiply(times, 1e6)).cast(pa.int64()), MICROSECONDS
+                seconds = times.cast(pa.float64())
+                microseconds = pc.round(pc.multiply(seconds, 1e6))
+                return microseconds.cast(pa.int64()), MICROSECONDS
         elif pa.types.is_string(kind):
             return _from_text(times, name)
         elif not (pa.types.is_null(kind) or pa.types.is_integer(kind)):
@@ -389,44 +394,61 @@ def _int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, st
 
 
 def _from_text(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
-    """Numbers as text, or ISO strings, with and without a zone in one column."""
-    if (numbers := _as_numbers(times)) is not None:
+    """Read numbers written as text, or ISO strings, with and without a zone in one column."""
+    numbers = _as_numbers(times)
+    if numbers is not None:
         return _int64_times(numbers, name)
-    for target in (pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
-        with contextlib.suppress(pa.ArrowInvalid):
-            return times.cast(target).cast(pa.int64()), MICROSECONDS
     is_number = pc.match_substring_regex(times, _NUMBER)
     is_date = pc.match_substring_regex(times, r"^\d{4}-\d\d-\d\d")
     if pc.sum(is_number).as_py() > pc.sum(is_date).as_py():  # the others cannot be read
         numbers = _as_numbers(_where(is_number, times))
         assert numbers is not None
         return _int64_times(numbers, name)
-    times = _where(is_date, times)
-    times = pc.replace_substring_regex(times, r"\s*(UTC|GMT|Z)$", "Z")
-    times = pc.replace_substring_regex(times, r"(:\d\d\S*)\s+([+-]\d\d)", r"\1\2")
-    times = pc.replace_substring_regex(times, r"(:\d\d\.\d{6})\d+", r"\1")
-    return _iso_times(times), MICROSECONDS
+    return _iso_times(_where(is_date, times)), MICROSECONDS
 
 
 def _as_numbers(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """int64[n] or float64[n]; None where some text is no number: pyarrow reads 0x10 as 16."""
-    for target in (pa.int64(), pa.float64()):
-        with contextlib.suppress(pa.ArrowInvalid):
-            numbers = text.cast(target)
-            hexadecimal = pc.any(pc.match_substring_regex(text, "[xX]")).as_py()
-            return None if hexadecimal else numbers
-    return None
-
-
-def _iso_times(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """int64[n]: microseconds; null where there is no such day, found by halving the column."""
-    zoned = pc.match_substring_regex(times, r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
+    """Return int64[n], float64[n] or decimals, all exact; None where some text is no number."""
+    with contextlib.suppress(pa.ArrowInvalid):
+        integers = text.cast(pa.int64())
+        # pyarrow reads 0x10 as 16.
+        hexadecimal = pc.any(pc.match_substring_regex(text, "[xX]")).as_py()
+        return None if hexadecimal else integers
     try:
-        local = _where(pc.invert(zoned), times).cast(pa.timestamp("us"))
-        utc = _where(zoned, times).cast(pa.timestamp("us", tz="UTC"))
-        return pc.coalesce(local.cast(pa.int64()), utc.cast(pa.int64()))
+        floats = text.cast(pa.float64())
     except pa.ArrowInvalid:
-        if len(times) == 1:
+        return None
+    is_rounded = pc.greater_equal(pc.abs(_finite(floats)), _FIRST_ROUNDED)
+    if pc.any(is_rounded).as_py():
+        return text.cast(pa.decimal256(76, 30))
+    return floats
+
+
+def _iso_times(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return int64[n], microseconds; null where text is no day or time that there is."""
+    for zone in (None, "UTC"):
+        with contextlib.suppress(pa.ArrowInvalid):
+            return text.cast(pa.timestamp("us", zone)).cast(pa.int64())
+    text = pc.replace_substring_regex(text, r"\s*(UTC|GMT|Z)$", "Z")
+    text = pc.replace_substring_regex(text, r"(:\d\d\S*)\s+([+-]\d\d)", r"\1\2")
+    text = pc.replace_substring_regex(text, r"(:\d\d\.\d{6})\d+", r"\1")
+    has_zone = pc.match_substring_regex(text, r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
+    local = _where(pc.invert(has_zone), text)
+    zoned = _where(has_zone, text)
+    return pc.coalesce(
+        _readable_times(local, pa.timestamp("us")),
+        _readable_times(zoned, pa.timestamp("us", "UTC")),
+    )
+
+
+def _readable_times(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return int64[n], null where there is no such day, found by halving the column."""
+    try:
+        return text.cast(kind).cast(pa.int64())
+    except pa.ArrowInvalid:
+        if len(text) == 1:
             return pa.chunked_array([pa.nulls(1, pa.int64())])
-        halves = times[: len(times) // 2], times[len(times) // 2 :]
-        return pa.chunked_array([c for half in halves for c in _iso_times(half).chunks])
+    middle = len(text) // 2
+    first = _readable_times(text[:middle], kind)
+    second = _readable_times(text[middle:], kind)
+    return pa.chunked_array([*first.chunks, *second.chunks], pa.int64())
