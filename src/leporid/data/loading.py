@@ -353,44 +353,56 @@ def _parquet_tables(
 def _text_tables(
     origin: str, parts: list[_Part], asked: Asked, batch_rows: int | None
 ) -> Iterator[RawTable]:
-    """The first file with rows says how the others are laid out."""
-    whole = batch_rows is None
-    first: tuple[str, dict[str, int], LoadReport] | None = None
+    """Read text files; the first one with rows says which columns are read, and how."""
+    first: _TextColumns | None = None
     for part in parts:
-        path = part.file.path
         try:
             layout = look(part.file, asked.separator, asked.header, asked.encoding)
-            positions, report, partitions = _text_columns(layout, part, asked)
             if first is None:
-                first = path, positions, report
+                first = _text_columns(layout, part, asked, origin)
+                columns = first
                 asked = asked._replace(separator=layout.separator, header=layout.header)
-            elif (positions, report.columns) != (first[1], first[2].columns):
-                raise DataError(
-                    f"{path} has the columns {listed(report.columns.values())}, and {first[0]} "
-                    f"{listed(first[2].columns.values())}: the files of a log have the same"
-                )
-            report = replace(
-                report, origin=origin, separator=layout.separator, header=layout.header
+            else:
+                columns = _same_columns(layout, part, asked, first)
+            roles = {
+                f"c{position}": role for role, position in columns.positions.items()
+            }
+            convert = _conversion(roles, columns.partitions)
+            make = partial(
+                _with_partitions,
+                list(roles),
+                columns.partitions,
+                columns.positions,
+                first.report,
             )
-            roles = {f"c{position}": role for role, position in positions.items()}
-            convert = _conversion(roles, partitions)
-            tables = (
-                iter([table_of(layout, convert)])
-                if whole
-                else batches_of(layout, convert)
-            )
-            make = partial(_with_partitions, list(roles), partitions, positions, report)
-            yield from map(make, tables)
+            if batch_rows is None:
+                yield make(table_of(layout, convert))
+            else:
+                yield from map(make, batches_of(layout, convert))
         except NoRowsError:
             if len(parts) == 1:
                 raise
 
 
+class _TextColumns(NamedTuple):
+    """The columns of a text file that are read."""
+
+    path: str
+    names: list[str]
+    """Names of the columns in the file, then of those that only its folders name."""
+    positions: dict[str, int]
+    """Role to position in `names`."""
+    partitions: dict[str, str | None]
+    """Columns that only folders name, as `c` and the position, each with its value."""
+    report: LoadReport
+
+
 def _text_columns(
-    layout: Layout, part: _Part, asked: Asked
-) -> tuple[dict[str, int], LoadReport, dict[str, str | None]]:
-    """The columns with a role; those that folders name follow those of the file."""
-    path, width = part.file.path, len(layout.names)
+    layout: Layout, part: _Part, asked: Asked, origin: str
+) -> _TextColumns:
+    """Find the columns with a role; those that folders name follow those of the file."""
+    path = part.file.path
+    width = len(layout.names)
     if width < 2:
         raise DataError(
             f"{path}, line {layout.line - layout.header}: found one column where at least a "
@@ -401,9 +413,34 @@ def _text_columns(
         for name, value in part.partitions.items()
         if name not in layout.names
     }
+    names = [*layout.names, *named]
     first_row = None if layout.header else layout.first_row
-    found = find_columns([*layout.names, *named], asked, path, "text", first_row)
-    return *found, {f"c{width + n}": value for n, value in enumerate(named.values())}
+    positions, report = find_columns(names, asked, path, "text", first_row)
+    partitions = {f"c{width + n}": value for n, value in enumerate(named.values())}
+    report = replace(
+        report, origin=origin, separator=layout.separator, header=layout.header
+    )
+    return _TextColumns(path, names, positions, partitions, report)
+
+
+def _same_columns(
+    layout: Layout, part: _Part, asked: Asked, first: _TextColumns
+) -> _TextColumns:
+    """Find the columns of the first file in another one, by their names where it has a header."""
+    path = part.file.path
+    names = [*layout.names, *part.partitions]
+    if layout.header and names != first.names:
+        for name in first.report.columns.values():
+            if name not in names:
+                raise DataError(f"{path} has no column {name!r}, as {first.path} has")
+        asked = asked._replace(columns=first.report.columns)
+    columns = _text_columns(layout, part, asked, first.report.origin)
+    if columns.report.columns != first.report.columns:
+        raise DataError(
+            f"{path} has the columns {listed(columns.report.columns.values())}, and {first.path} "
+            f"{listed(first.report.columns.values())}: the files of a log have the same"
+        )
+    return columns
 
 
 def _conversion(
