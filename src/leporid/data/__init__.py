@@ -11,6 +11,7 @@ datasets      The data sets of the paper (and two MovieLens siblings) by name, k
 event_kinds   What the kinds of events mean: their weights, the goal, what is disliked
 features      `item_features`: one row of numbers per item from the columns of an item table
 files         Files, pipes and addresses such as s3://; delimited text through pyarrow's CSV reader
+frames        Tables in memory: frames, Arrow tables and columns by name, converted to Arrow
 id_map        `IdMap`: external ids to contiguous indices and back, also through a file; `read_ids`
 interactions  `Interactions`: which user chose which item, in order; goals and disliked items
 item_table    `ItemTable`: what is known of items; titles, genres, and items by a column

@@ -18,13 +18,7 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays
-from leporid.data.columns import (
-    USUAL_NAMES,
-    converted,
-    frame_columns,
-    listed,
-    position_of,
-)
+from leporid.data.columns import USUAL_NAMES, listed, position_of
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.files import (
     SourceFile,
@@ -34,6 +28,7 @@ from leporid.data.files import (
     reading,
     text_table,
 )
+from leporid.data.frames import converted, frame_columns
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError, shortened

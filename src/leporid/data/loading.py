@@ -26,9 +26,7 @@ from leporid.data.columns import (
     Asked,
     LoadReport,
     RawTable,
-    converted,
     find_columns,
-    frame_columns,
     listed,
     position_of,
 )
@@ -47,6 +45,7 @@ from leporid.data.files import (
     reading,
     table_of,
 )
+from leporid.data.frames import converted, frame_columns
 from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.policies import to_interactions
 from leporid.errors import ConfigError, DataError, closest

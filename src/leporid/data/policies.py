@@ -61,7 +61,8 @@ def to_interactions(
 ) -> Interactions:
     """Make `Interactions` of raw columns.
 
-    The ids of a matrix are positions, so that empty rows keep theirs. A disliked item is no part of the user's history: its other events are left out and counted.
+    The ids of a matrix are positions, so that empty rows keep theirs. A disliked item is no part of
+    the user's history: its other events are left out and counted.
     """
     report = raw.report
     rows = keep_rows(raw, min_rating, kinds)
