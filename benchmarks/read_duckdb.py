@@ -41,7 +41,8 @@ import pyarrow as pa
 from benchmarks.harness import timed, write_record
 from leporid.data import Interactions, load
 from leporid.data.columns import Asked, RawTable, find_columns
-from leporid.data.files import look, reading
+from leporid.data.delimited import look
+from leporid.data.files import reading
 from leporid.data.loading import MISSING
 from leporid.data.policies import to_interactions
 from leporid.errors import LeporidError

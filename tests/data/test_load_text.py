@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid import load
-from leporid.data import files, store_interactions, write_log
+from leporid.data import delimited, store_interactions, write_log
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from tests.data.strategies import Row, external_rows, rows
 
@@ -203,8 +203,8 @@ def test_one_thread_is_not_asked_to_wait_for_itself(
         asked.append(read.use_threads)
         return pa_csv.open_csv(file, read, *options).read_all()
 
-    monkeypatch.setattr(files.pa, "cpu_count", lambda: threads)
-    monkeypatch.setattr(files.pa_csv, "read_csv", read_csv)
+    monkeypatch.setattr(delimited.pa, "cpu_count", lambda: threads)
+    monkeypatch.setattr(delimited.pa_csv, "read_csv", read_csv)
     assert len(load(write(tmp_path / "a.csv", "user,item\n1,2\n"))) == 1
     assert asked == [used]
 
@@ -352,7 +352,7 @@ def test_separators_of_several_characters_stream_as_they_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, separator: str
 ) -> None:
     """A field may hold a part of the separator, and a block may end anywhere."""
-    monkeypatch.setattr(files, "LONGEST_ROW", 61)
+    monkeypatch.setattr(delimited, "LONGEST_ROW", 61)
     lines = (f"u:{n % 7}{separator}i|{n % 11}{separator}{n}\n" for n in range(200))
     path = write(tmp_path / "a.dat", f"user{separator}item{separator}time\n" + "".join(lines))
     data = load(path, separator=separator)
@@ -372,7 +372,7 @@ def test_a_quoted_line_break_survives_the_end_of_any_block(
     path = tmp_path / "a.csv"
     path.write_bytes(text.encode(encoding))
     for longest in (61, 64, 100):
-        monkeypatch.setattr(files, "LONGEST_ROW", longest)
+        monkeypatch.setattr(delimited, "LONGEST_ROW", longest)
         data = load(path, encoding=encoding)
         assert data.items.ids.to_pylist() == sorted(items)
         stored = store_interactions(path, tmp_path / "scratch", "100GB", encoding=encoding)

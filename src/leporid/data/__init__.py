@@ -8,9 +8,10 @@ cells         Cells of Arrow columns: text without white space around it, nulls,
 codes         Ids and kinds of events as small integers, and the `IdMap` of the ids that occur
 columns       Which column is the user, the item, the time, the rating; the table of those columns
 datasets      The data sets of the paper (and two MovieLens siblings) by name, kept in a cache
+delimited     Delimited text: its separator, header and quotes, and the table in it
 event_kinds   What the kinds of events mean: their weights, the goal, what is disliked
 features      `item_features`: one row of numbers per item from the columns of an item table
-files         Files, pipes and addresses such as s3://; delimited text through pyarrow's CSV reader
+files         Files, pipes and addresses such as s3://
 frames        Tables in memory: frames, Arrow tables and columns by name, converted to Arrow
 id_map        `IdMap`: external ids to contiguous indices and back, also through a file; `read_ids`
 interactions  `Interactions`: which user chose which item, in order; goals and disliked items

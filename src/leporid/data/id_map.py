@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments, described, is_table
 from leporid.data.columns import USUAL_NAMES, find_column, normalise
-from leporid.data.files import SourceFile, in_words, read_lines, reading, text_table
+from leporid.data.delimited import read_lines, text_table
+from leporid.data.files import SourceFile, in_words, reading
 from leporid.data.frames import as_arrow
 from leporid.errors import DataError, UnknownIdError, article, warn
 

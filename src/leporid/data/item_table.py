@@ -20,14 +20,8 @@ from numpy.typing import NDArray
 from leporid.artifacts import read_arrays
 from leporid.data.columns import USUAL_NAMES, listed, position_of
 from leporid.data.datasets import DATASETS, fetch
-from leporid.data.files import (
-    SourceFile,
-    in_words,
-    located,
-    read_lines,
-    reading,
-    text_table,
-)
+from leporid.data.delimited import read_lines, text_table
+from leporid.data.files import SourceFile, in_words, located, reading
 from leporid.data.frames import converted, frame_columns
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.vector_files import VECTOR_READERS

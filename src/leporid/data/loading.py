@@ -31,19 +31,15 @@ from leporid.data.columns import (
     position_of,
 )
 from leporid.data.datasets import DATASETS, fetch
+from leporid.data.delimited import Layout, NoRowsError, batches_of, look, table_of
 from leporid.data.event_kinds import EventKinds
 from leporid.data.files import (
-    Layout,
-    NoRowsError,
     SourceFile,
-    batches_of,
     in_words,
     is_address,
     is_split,
     located,
-    look,
     reading,
-    table_of,
 )
 from leporid.data.frames import converted, frame_columns
 from leporid.data.interactions import Duplicates, Interactions
