@@ -43,7 +43,7 @@ from leporid.data import Interactions, load
 from leporid.data.columns import Asked, RawTable, find_columns
 from leporid.data.delimited import look
 from leporid.data.files import reading
-from leporid.data.loading import MISSING
+from leporid.data.log_files import MISSING
 from leporid.data.policies import to_interactions
 from leporid.errors import LeporidError
 from tests.attack.fuzz_loads import bare_file, broken, expected, parquet_file, records, text_file

@@ -17,7 +17,8 @@ id_map        `IdMap`: external ids to contiguous indices and back, also through
 interactions  `Interactions`: which user chose which item, in order; goals and disliked items
 item_table    `ItemTable`: what is known of items; titles, genres, and items by a column
 k_core        Only users and items that occur often enough, in memory or a block at a time
-loading       `load` and `write_log`: files, folders, frames, matrices, data sets; logs in batches
+loading       `load`: files, folders, frames, matrices, data sets
+log_files     The files of a log, one by one or in batches; folders as Spark and Hive write them
 policies      Which rows are kept, which are left out and counted
 sequences     `Sequences`: the items of each user in time order
 split         `Split`, and the protocols: per user by share, by one, at random, by time; cold items
@@ -25,6 +26,7 @@ stored        `store_interactions`: a log larger than memory becomes a binary ma
 synthetic     `synthesize`: a seeded log with neighbourhoods, power laws and drift
 times         Times in any column, as integers of 64 bits
 vector_files  Vectors with their ids, from the files of other tools
+writing       `write_log`: interactions, back to a file
 """
 
 import lazy_loader

@@ -24,7 +24,7 @@ from leporid.data.columns import Asked, RawTable
 from leporid.data.files import reading
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
-from leporid.data.loading import log_batches
+from leporid.data.log_files import log_batches
 from leporid.data.policies import check_kept, keep_rows
 from leporid.errors import DataError
 from leporid.machine import memory_left, parse_memory
