@@ -46,7 +46,7 @@ class _SparseMatrix(Protocol):
 
 
 @checks_arguments(example="['purchase']")
-def load(  # noqa: PLR0913 - each is an option of the command line too
+def load(
     source: object,
     *,
     user: str | int | None = None,
