@@ -6,8 +6,8 @@ from .features import ItemFeatures as ItemFeatures
 from .features import item_features as item_features
 from .files import in_words as in_words
 from .files import is_split as is_split
+from .id_files import read_ids as read_ids
 from .id_map import IdMap as IdMap
-from .id_map import read_ids as read_ids
 from .interactions import DatasetStats as DatasetStats
 from .interactions import Duplicates as Duplicates
 from .interactions import Interactions as Interactions
