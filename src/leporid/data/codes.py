@@ -49,7 +49,11 @@ def coded(
     return codes.astype(np.int32, copy=False), distinct
 
 
-def _no_id(origin: str, kind: str, found: pa.DataType) -> DataError:
+def _no_id(
+    origin: str,
+    kind: str,
+    found: pa.DataType,
+) -> DataError:
     return DataError(f"{origin}: the {kind} column has type {found}, no id")
 
 

@@ -218,7 +218,11 @@ def _from_wheel(folder: Path, official: DataError) -> None:
 
 
 def download(
-    url: str, target: Path, *, md5: str = "", progress: Progress = None
+    url: str,
+    target: Path,
+    *,
+    md5: str = "",
+    progress: Progress = None,
 ) -> Path:
     """Fetch `url` into `target`; a file whose checksum differs is never kept."""
     import pooch

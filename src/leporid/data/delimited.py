@@ -36,7 +36,12 @@ _BYTE_ORDER_MARK = "\ufeff".encode()
 class EncodingError(DataError):
     """The bytes are not text in the encoding that was named."""
 
-    def __init__(self, where: str, encoding: str, detail: str = "") -> None:
+    def __init__(
+        self,
+        where: str,
+        encoding: str,
+        detail: str = "",
+    ) -> None:
         super().__init__(
             f"{where}: the bytes are not {encoding} text{detail}: "
             f"give the encoding, for example encoding='latin-1'"
@@ -76,7 +81,12 @@ def read_lines(file: SourceFile) -> list[str]:
     return [line for line in lines if line]
 
 
-def text_table(file: SourceFile, separator: str, *, header: bool = False) -> pa.Table:
+def text_table(
+    file: SourceFile,
+    separator: str,
+    *,
+    header: bool = False,
+) -> pa.Table:
     """Return all columns of a small table as text, named by the first row if it is a `header`.
 
     What is not UTF-8 is Latin-1, as MovieLens' old files are.
@@ -179,7 +189,11 @@ def _quoted_row(
         raise DataError(f"{_not_closed(where)} ({error})") from None
 
 
-def _stand_in(file: SourceFile, encoding: str, separator: str) -> str:
+def _stand_in(
+    file: SourceFile,
+    encoding: str,
+    separator: str,
+) -> str:
     """Return a character of one byte that is nowhere in the file."""
     free = [character for character in _STAND_INS if character not in separator]
     try:

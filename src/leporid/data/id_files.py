@@ -47,7 +47,11 @@ def read_ids(
     return list(among.externals(index))
 
 
-def _id_values(file: SourceFile, role: str, column: str | None) -> list[Any]:
+def _id_values(
+    file: SourceFile,
+    role: str,
+    column: str | None,
+) -> list[Any]:
     if file.is_parquet():
         return _ids_of_parquet(file, role, column)
     if file.suffix not in (".csv", ".tsv"):
@@ -62,7 +66,11 @@ def _id_values(file: SourceFile, role: str, column: str | None) -> list[Any]:
     return values[1:] if has_names else values
 
 
-def _ids_of_parquet(file: SourceFile, role: str, column: str | None) -> list[Any]:
+def _ids_of_parquet(
+    file: SourceFile,
+    role: str,
+    column: str | None,
+) -> list[Any]:
     with (
         in_words(file.path, "is not a whole parquet file"),
         file.parquet() as opened,

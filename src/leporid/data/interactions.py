@@ -108,42 +108,44 @@ class Interactions:
 
         Goal events of a pair and its other events are not duplicates of each other.
         """
-        if duplicates not in get_args(Duplicates):
-            raise UnknownNameError("duplicates", duplicates, get_args(Duplicates))
-        if goal is not None and duplicates != "all":
-            # Each item counts as two: one of goal events, one of the others.
-            rows = cls.from_arrays(
-                user,
-                2 * np.asarray(item) + goal,
-                time,
-                users,
-                IdMap.range(2 * len(items), "item"),
-                dropped,
-                weight=weight,
-                disliked=disliked,
-                duplicates=duplicates,
-            )
-            is_goal = rows.item % 2 == 1
-            return replace(rows, item=rows.item // 2, items=items, goal=is_goal)
         rows = cls(
             np.ascontiguousarray(user, np.int32),
             np.ascontiguousarray(item, np.int32),
             None if time is None else np.ascontiguousarray(time, np.int64),
             users,
             items,
+            dropped or {},
             weight=None if weight is None else np.ascontiguousarray(weight, np.float32),
             goal=goal,
             disliked=disliked,
         )
-        if not _in_order(rows.user, rows.time):
+        return rows.in_order(duplicates)
+
+    def in_order(self, duplicates: Duplicates = "first") -> Self:
+        """Sort rows that are in another order, and treat repeated pairs as in `from_arrays`."""
+        if duplicates not in get_args(Duplicates):
+            raise UnknownNameError("duplicates", duplicates, get_args(Duplicates))
+        if self.goal is not None and duplicates != "all":
+            # Each item counts as two: one of goal events, one of the others.
+            twice = replace(
+                self,
+                item=2 * self.item + self.goal,
+                items=IdMap.range(2 * self.n_items, "item"),
+                goal=None,
+            )
+            rows = twice.in_order(duplicates)
+            is_goal = rows.item % 2 == 1
+            return replace(rows, item=rows.item // 2, items=self.items, goal=is_goal)
+        rows = self
+        if not _is_in_order(rows.user, rows.time):
             keys = (rows.user,) if rows.time is None else (rows.time, rows.user)
             rows = rows.select(np.lexsort(keys))
-        counts = dict(dropped or {})
         if duplicates == "sum":
             # The entry of each event's pair, for the first of them to keep.
             sums = rows.csr(weighted=True)
             weights = np.asarray(sums[rows.user, rows.item], np.float32).ravel()
             rows = replace(rows, weight=weights)
+        counts = dict(self.dropped)
         if duplicates != "all" and rows.repeats:
             reason = "duplicate pair"
             if duplicates == "sum":
@@ -164,15 +166,7 @@ class Interactions:
         disliked = None
         negative_parts = [part.disliked for part in parts if part.disliked is not None]
         if negative_parts:
-            negative = cls.joined(*negative_parts)
-            disliked = cls.from_arrays(
-                negative.user,
-                negative.item,
-                negative.time,
-                negative.users,
-                negative.items,
-                weight=negative.weight,
-            )
+            disliked = cls.joined(*negative_parts).in_order()
         return cls(
             np.concatenate([part.user for part in parts]),
             np.concatenate([part.item for part in parts]),
@@ -238,7 +232,7 @@ class Interactions:
                 raise DataError(
                     f"the {prefix} interactions name {ids.kind}s that do not exist"
                 )
-        if not _in_order(user, columns["time"]):
+        if not _is_in_order(user, columns["time"]):
             raise DataError(f"the {prefix} interactions are not in order")
         disliked = None
         if f"{prefix}.disliked.user" in arrays:
@@ -527,7 +521,7 @@ def _tail_share(index: NDArray[np.int32], size: int) -> float:
     return float(counts[: size // 4].sum() / max(len(index), 1))
 
 
-def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:
+def _is_in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:
     same = user[1:] == user[:-1]
     if time is not None:
         same &= time[1:] >= time[:-1]

@@ -130,7 +130,12 @@ class ItemTable:
         return cls(name, uuids_as_text(columns.pop(names[key])), columns)
 
     @classmethod
-    def _of_vectors(cls, path: Path, ids: pa.Array, matrix: AnyArray) -> Self:
+    def _of_vectors(
+        cls,
+        path: Path,
+        ids: pa.Array,
+        matrix: AnyArray,
+    ) -> Self:
         if matrix.ndim != 2 or len(ids) != len(matrix):
             raise DataError(
                 f"{path} has {len(ids)} ids for an array of shape {matrix.shape}"

@@ -71,7 +71,11 @@ class _Extremes(NamedTuple):
     of_an_item: int
 
 
-def with_core_dropped(dropped: Mapping[str, int], rows: int, k: int) -> dict[str, int]:
+def with_core_dropped(
+    dropped: Mapping[str, int],
+    rows: int,
+    k: int,
+) -> dict[str, int]:
     """Return the counts of rows left out, after the core has left out some more."""
     counts = dict(dropped)
     if rows:

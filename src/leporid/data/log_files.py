@@ -223,7 +223,10 @@ class _TextColumns(NamedTuple):
 
 
 def _text_columns(
-    layout: Layout, part: _Part, asked: Asked, origin: str
+    layout: Layout,
+    part: _Part,
+    asked: Asked,
+    origin: str,
 ) -> _TextColumns:
     """Find the columns with a role; those that folders name follow those of the file."""
     path = part.file.path
@@ -249,7 +252,10 @@ def _text_columns(
 
 
 def _same_columns(
-    layout: Layout, part: _Part, asked: Asked, first: _TextColumns
+    layout: Layout,
+    part: _Part,
+    asked: Asked,
+    first: _TextColumns,
 ) -> _TextColumns:
     """Find the columns of the first file in another one, by their names where it has a header."""
     path = part.file.path

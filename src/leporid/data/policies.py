@@ -76,8 +76,8 @@ def to_interactions(
         users = IdMap.range(raw.shape[0], "user")
         items = IdMap.range(raw.shape[1], "item")
     events = Interactions(
-        user_of[rows.user],
-        item_of[rows.item],
+        user_of[rows.user].astype(np.int32, copy=False),
+        item_of[rows.item].astype(np.int32, copy=False),
         None if rows.time is None else np.asarray(rows.time),
         users,
         items,
@@ -86,29 +86,10 @@ def to_interactions(
         goal=rows.goal,
     )
     if rows.disliked is None:
-        data = _in_order(events, duplicates)
+        data = events.in_order(duplicates)
     else:
         data = _without_disliked(events, rows.disliked, duplicates, report.origin)
     return replace(data, source=replace(report, time_unit=rows.time_unit))
-
-
-def _in_order(
-    events: Interactions,
-    duplicates: Duplicates = "first",
-) -> Interactions:
-    """Sort events that are in the order of the file, and treat pairs that occur again."""
-    return Interactions.from_arrays(
-        events.user,
-        events.item,
-        events.time,
-        events.users,
-        events.items,
-        events.dropped,
-        weight=events.weight,
-        goal=events.goal,
-        disliked=events.disliked,
-        duplicates=duplicates,
-    )
 
 
 def _without_disliked(
@@ -119,7 +100,7 @@ def _without_disliked(
 ) -> Interactions:
     """Keep negative events apart, and leave out all other events of what a user dislikes."""
     selected = events.select(is_disliked)
-    negative = _in_order(replace(selected, goal=None, dropped=events.dropped))
+    negative = replace(selected, goal=None, dropped=events.dropped).in_order()
     pairs = events.user.astype(np.int64) * events.n_items + events.item
     is_left_out = np.isin(pairs, pairs[is_disliked])
     if is_left_out.all():
@@ -133,7 +114,7 @@ def _without_disliked(
         disliked=replace(negative, dropped={}),
         dropped=dropped,
     )
-    return _in_order(others, duplicates)
+    return others.in_order(duplicates)
 
 
 class _RowMask:
@@ -221,7 +202,11 @@ def _times(
     return time, unit
 
 
-def _apply_min_rating(raw: RawTable, min_rating: float, mask: _RowMask) -> None:
+def _apply_min_rating(
+    raw: RawTable,
+    min_rating: float,
+    mask: _RowMask,
+) -> None:
     rating = _numbers(raw, "rating")
     unreadable = _unreadable(rating.given, rating.read, raw, "rating")
     mask.leave_out("unreadable rating", unreadable)
@@ -240,7 +225,11 @@ class _Events(NamedTuple):
     """bool[rows]: whether the event is negative; None: none is."""
 
 
-def _events(raw: RawTable, kinds: EventKinds, mask: _RowMask) -> _Events:
+def _events(
+    raw: RawTable,
+    kinds: EventKinds,
+    mask: _RowMask,
+) -> _Events:
     """Leave out events without a kind or a weight, and look up what the others mean."""
     origin = raw.report.origin
     code, values = coded(raw.columns["event"], "event", origin)
@@ -276,7 +265,11 @@ def _weights(
     return weight
 
 
-def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
+def check_kept(
+    origin: str,
+    rows: int,
+    dropped: Mapping[str, int],
+) -> None:
     """Warn once about missing values, and refuse a log of which nothing is left."""
     if rows == 0:
         raise DataError(f"{origin} has no rows")

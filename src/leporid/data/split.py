@@ -283,7 +283,11 @@ def _time_at(time: NDArray[np.int64], share: Fraction) -> int:
     return int(np.partition(time, position)[position])
 
 
-def expect(value: object, kind: type, call: str) -> None:
+def expect(
+    value: object,
+    kind: type,
+    call: str,
+) -> None:
     """Refuse an argument of `call` that is no split, and say how one is made."""
     if not isinstance(value, kind):
         raise ConfigError(
@@ -396,7 +400,12 @@ def _shuffled(data: Interactions, seed: int) -> Interactions:
     return replace(data.select(order), time=None)
 
 
-def _by_share(data: Interactions, train: float, valid: float, protocol: str) -> Split:
+def _by_share(
+    data: Interactions,
+    train: float,
+    valid: float,
+    protocol: str,
+) -> Split:
     count = np.diff(data.sequences().indptr)
     train_share, known_share = _shares(train, valid)
     train_end = count * train_share.numerator // train_share.denominator
@@ -442,7 +451,12 @@ def _cut(
     return _parts(data, is_train, is_test, protocol)
 
 
-def _parts(data: Interactions, is_train: Mask, is_test: Mask, protocol: str) -> Split:
+def _parts(
+    data: Interactions,
+    is_train: Mask,
+    is_test: Mask,
+    protocol: str,
+) -> Split:
     parts = [
         data.select(is_train),
         data.select(~(is_train | is_test)),

@@ -86,7 +86,11 @@ def _read_recbole(path: Path) -> Vectors:
     return _parsed(path, rows, len(rows[0]) - 1)
 
 
-def _parsed(path: Path, rows: list[list[str]], dim: int) -> Vectors:
+def _parsed(
+    path: Path,
+    rows: list[list[str]],
+    dim: int,
+) -> Vectors:
     """Return the ids and vectors of the lines after the header."""
     vectors = np.empty((len(rows), dim), np.float32)
     for index, (_, *numbers) in enumerate(rows):
