@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 AnyArray: TypeAlias = NDArray[Any]
 """An array whose type of entries does not matter."""
+Int32Array: TypeAlias = NDArray[np.int32]
+"""Indices of users or items."""
+Int64Array: TypeAlias = NDArray[np.int64]
+"""Counts, positions in other arrays, and times."""
 Mask: TypeAlias = NDArray[np.bool_]
 """Which rows are chosen."""
 _Entry = TypeVar("_Entry", bound=np.generic)

@@ -5,9 +5,8 @@ import contextlib
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from leporid.data.arrays import AnyArray
+from leporid.data.arrays import AnyArray, Int32Array
 from leporid.data.cells import finite, trimmed
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.errors import DataError, article, shortened
@@ -20,7 +19,7 @@ def coded(
     values: pa.ChunkedArray,
     kind: str,
     origin: str,
-) -> tuple[NDArray[np.int32], pa.Array]:
+) -> tuple[Int32Array, pa.Array]:
     """Return a code per row (-1 where missing or blank) and the value of each code.
 
     Only distinct values are looked at one by one, so this costs little however long the log.
@@ -52,9 +51,9 @@ def coded(
 def _no_id(
     origin: str,
     kind: str,
-    found: pa.DataType,
+    found_type: pa.DataType,
 ) -> DataError:
-    return DataError(f"{origin}: the {kind} column has type {found}, no id")
+    return DataError(f"{origin}: the {kind} column has type {found_type}, no id")
 
 
 def _with_whole_floats(
@@ -90,7 +89,7 @@ def id_lookup(
     values: pa.Array,
     counts: AnyArray,
     kind: str,
-) -> tuple[NDArray[np.int32], IdMap]:
+) -> tuple[Int32Array, IdMap]:
     """Return the index of each value in the map of the ids that occur, and that map.
 
     An id occurs where its entry of `counts` is above 0. The indices are int32[len(values)]; a value

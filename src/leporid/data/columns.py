@@ -10,7 +10,7 @@ import pyarrow as pa
 from leporid.errors import DataError, closest, shortened
 
 
-class Asked(NamedTuple):
+class LogOptions(NamedTuple):
     """What the caller says about a log."""
 
     columns: Mapping[str, str | int | None]
@@ -147,7 +147,7 @@ def looks_like_header(fields: Sequence[str]) -> bool:
 
 def find_columns(
     names: Sequence[str],
-    asked: Asked,
+    options: LogOptions,
     origin: str,
     kind: str,
     first_row: Sequence[str] | None = None,
@@ -157,7 +157,7 @@ def find_columns(
     `names` are placeholders where there is no header; then `first_row` is the first line. The
     report also names ratings that need not be read.
     """
-    positions = _requested_positions(names, asked, origin)
+    positions = _requested_positions(names, options, origin)
     guesses = _guesses(names, first_row)
     guessed = []
     for role, position in guesses.items():
@@ -170,7 +170,7 @@ def find_columns(
                 f"{origin} has no column that looks like the {role} (columns found: "
                 f"{listed(names)}): name it with {role}=... (--{role} on the command line)"
             )
-    weight = asked.columns.get("weight")
+    weight = options.columns.get("weight")
     if weight == "rating" and first_row is not None:  # no column has a name
         weight = positions.get("rating", weight)
     if weight is not None:
@@ -188,7 +188,7 @@ def find_columns(
         roles = listed(f"{role}={name}" for role, name in names_by_role.items())
         raise DataError(f"{origin}: two roles have the same column: {roles}")
     unread = None
-    if not asked.need_rating:
+    if not options.need_rating:
         unread = "rating"
     elif weight_is_rating:
         unread = "weight"
@@ -206,12 +206,12 @@ def find_columns(
 
 def _requested_positions(
     names: Sequence[str],
-    asked: Asked,
+    options: LogOptions,
     origin: str,
 ) -> dict[str, int]:
     """Return the positions of the columns that the caller named, but that of the weight."""
     positions = {}
-    for role, column in asked.columns.items():
+    for role, column in options.columns.items():
         if column is not None and role != "weight":
             positions[role] = _requested_position(names, column, role, origin)
     return positions
@@ -229,11 +229,17 @@ def _guesses(
     for role, usual in USUAL_NAMES.items():
         guess = position_of(names, usual)
         if guess is None and role == "time":
-            looks_like_time = (_TIME_NAME.fullmatch(_bare(name)) for name in names)
-            guess = next((n for n, looks in enumerate(looks_like_time) if looks), None)
+            guess = _first_like_a_time(names)
         if guess is not None:
             guesses[role] = guess
     return guesses
+
+
+def _first_like_a_time(names: Sequence[str]) -> int | None:
+    for position, name in enumerate(names):
+        if _TIME_NAME.fullmatch(_bare(name)):
+            return position
+    return None
 
 
 def listed(names: Iterable[str]) -> str:

@@ -157,11 +157,18 @@ def fetch(name: str, *, progress: Progress = None) -> DatasetFiles:
 
 
 def _present(dataset: NamedDataset, folder: Path) -> DatasetFiles | None:
-    logs = [folder / name for name in dataset.interactions if (folder / name).is_file()]
-    titles = [folder / name for name in dataset.items if (folder / name).is_file()]
-    if not logs:
+    log = _first_present(folder, dataset.interactions)
+    if log is None:
         return None
-    return DatasetFiles(logs[0], titles[0] if titles else None)
+    return DatasetFiles(log, _first_present(folder, dataset.items))
+
+
+def _first_present(folder: Path, names: Iterable[str]) -> Path | None:
+    for name in names:
+        path = folder / name
+        if path.is_file():
+            return path
+    return None
 
 
 def extract(

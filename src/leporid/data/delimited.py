@@ -249,7 +249,7 @@ def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
     # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
     read = _read_options(layout, threads=pa.cpu_count() > 1)
     try:
-        with _opened(layout, whole=True) as text:
+        with _opened(layout, in_one_read=True) as text:
             return pa_csv.read_csv(text, read, _parse_options(layout), convert)
     except pa.ArrowInvalid as error:
         raise _fault(layout, str(error)) from None
@@ -377,7 +377,7 @@ def _place(layout: Layout, position: int) -> str:
 @contextmanager
 def _opened(
     layout: Layout,
-    whole: bool = False,
+    in_one_read: bool = False,
 ) -> Iterator[pa.NativeFile | io.BufferedReader]:
     """Open the bytes for pyarrow, with a separator of one byte.
 
@@ -391,7 +391,7 @@ def _opened(
             replaced = _Replaced(_as_utf8(file, layout.encoding))
             replaced.separator = layout.separator.encode()
             replaced.delimiter = layout.delimiter.encode()
-            if whole:
+            if in_one_read:
                 yield pa.BufferReader(b"".join(iter(replaced.read, b"")))
             else:
                 yield replaced

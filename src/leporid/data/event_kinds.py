@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.data.arrays import Mask
+from leporid.data.arrays import Int64Array, Mask
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError, DataError, shortened
 
@@ -58,7 +58,8 @@ class EventKinds(NamedTuple):
                 )
         if not weights:
             return cls(None, goals)
-        return cls({str(kind): float(weights[kind]) for kind in weights}, goals)
+        numbers = {str(kind): float(weight) for kind, weight in weights.items()}
+        return cls(numbers, goals)
 
     def of(
         self,
@@ -108,7 +109,7 @@ def with_negatives(
     ]
 
 
-def _last_times(data: Interactions, rows: Mask) -> NDArray[np.int64]:
+def _last_times(data: Interactions, rows: Mask) -> Int64Array:
     """Return int64[n_users]: the last time of each user in some rows; the smallest if none."""
     last = np.full(data.n_users, np.iinfo(np.int64).min)
     if data.time is not None:

@@ -51,10 +51,10 @@ class SourceFile(NamedTuple):
                 compression = name
         return self.system.open_input_stream(self.content, compression=compression)
 
-    def parquet(self, *, whole: bool = False) -> pa_parquet.ParquetFile:
-        """Open a parquet file, of which some columns are read, all rows at once if `whole`."""
+    def parquet(self, *, in_one_read: bool = False) -> pa_parquet.ParquetFile:
+        """Open a parquet file, of which some columns are read, perhaps all rows at once."""
         opened = self.system.open_input_file(self.content)
-        return pa_parquet.ParquetFile(opened, pre_buffer=whole)
+        return pa_parquet.ParquetFile(opened, pre_buffer=in_one_read)
 
     def is_folder(self) -> bool:
         info = self.system.get_file_info(self.content)

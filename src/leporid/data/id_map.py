@@ -85,11 +85,11 @@ class IdMap:
     def encode(self, values: Values) -> NDArray[np.int32]:
         """Return the indices of a whole column of ids, -1 where an id is unknown; '42' is 42."""
         known = self.ids
-        asked = _as_array(values)
-        if known.type != asked.type:
+        wanted = _as_array(values)
+        if known.type != wanted.type:
             known = known.cast(pa.string())
-            asked = asked.cast(pa.string())
-        positions = pc.index_in(asked, value_set=known)
+            wanted = wanted.cast(pa.string())
+        positions = pc.index_in(wanted, value_set=known)
         return np.asarray(pc.fill_null(positions, -1), dtype=np.int32)
 
     def index(self, external: object) -> int:

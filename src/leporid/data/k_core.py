@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from leporid.data.arrays import AnyArray
+from leporid.data.arrays import AnyArray, Int64Array
 from leporid.errors import ConfigError, DataError, warn
 
 Pairs = Iterable[tuple[AnyArray, AnyArray]]
@@ -18,7 +17,7 @@ def core_counts(
     n_users: int,
     n_items: int,
     k: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Int64Array, Int64Array]:
     """Count the interactions per user and per item within the k-core, 0 outside it.
 
     `pairs` is called once per round, so that a log on disk can be read again. Fewer than half of

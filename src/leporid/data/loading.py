@@ -13,7 +13,7 @@ from leporid.arguments import checks_arguments
 from leporid.data.arrays import AnyArray
 from leporid.data.columns import (
     USUAL_NAMES,
-    Asked,
+    LogOptions,
     RawTable,
     find_columns,
     position_of,
@@ -115,28 +115,28 @@ def load(
         "weight": weight,
         "event": event,
     }
-    asked = Asked(columns, min_rating is not None, separator, header, encoding)
+    options = LogOptions(columns, min_rating is not None, separator, header, encoding)
     with in_words("the log"):
-        raw = _read(source, asked)
+        raw = _read(source, options)
     with in_words(raw.report.origin):
         if order == "file":
             raw = _in_file_order(raw)
         data = to_interactions(raw, min_rating, duplicates, kinds)
-    found = raw.report.sentence()
-    if progress and found:
-        say(f"{raw.report.origin}: {found}")
+    guesses = raw.report.sentence()
+    if progress and guesses:
+        say(f"{raw.report.origin}: {guesses}")
     return data
 
 
-def _read(source: object, asked: Asked) -> RawTable:
+def _read(source: object, options: LogOptions) -> RawTable:
     if isinstance(source, _SparseMatrix):
-        return _read_matrix(source, asked)
+        return _read_matrix(source, options)
     if isinstance(source, str | os.PathLike):
         with reading(_locate(source)) as file:
-            return read_log(file, asked)
+            return read_log(file, options)
     kind = type(source)
     package = kind.__module__.split(".")[0].replace("builtins", "")
-    return _read_frame(source, asked, f"the {f'{package} {kind.__name__}'.strip()}")
+    return _read_frame(source, options, f"the {f'{package} {kind.__name__}'.strip()}")
 
 
 @runtime_checkable
@@ -215,7 +215,7 @@ def _locate(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
 
 def _read_frame(
     source: object,
-    asked: Asked,
+    options: LogOptions,
     origin: str,
     kind: str = "frame",
 ) -> RawTable:
@@ -223,7 +223,7 @@ def _read_frame(
     expected = "give a path, a data set name, a frame, columns by name or a scipy sparse matrix"
     columns = frame_columns(source, expected)
     names = list(columns)
-    positions, report = find_columns(names, asked, origin, kind)
+    positions, report = find_columns(names, options, origin, kind)
     arrays = {}
     for role, position in positions.items():
         name = names[position]
@@ -232,7 +232,7 @@ def _read_frame(
         return RawTable.of(pa.table(arrays), arrays, report)
 
 
-def _read_matrix(matrix: _SparseMatrix, asked: Asked) -> RawTable:
+def _read_matrix(matrix: _SparseMatrix, options: LogOptions) -> RawTable:
     """Read a scipy sparse matrix: rows are users, columns items, values ratings; no times."""
     entries = matrix.tocoo()
     n_users, n_items = entries.shape
@@ -245,9 +245,9 @@ def _read_matrix(matrix: _SparseMatrix, asked: Asked) -> RawTable:
         "user": "row",
         "item": "column",
         "rating": "value",
-        "weight": asked.columns["weight"],
-        "event": asked.columns["event"],
+        "weight": options.columns["weight"],
+        "event": options.columns["event"],
     }
     origin = f"the {n_users} x {n_items} {type(matrix).__name__}"
-    raw = _read_frame(columns, Asked(names, need_rating=True), origin, "matrix")
+    raw = _read_frame(columns, LogOptions(names, need_rating=True), origin, "matrix")
     return raw._replace(shape=(int(n_users), int(n_items)))

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from pyarrow import fs
 
-from leporid.data.columns import Asked, LoadReport, RawTable, find_columns, listed
+from leporid.data.columns import LoadReport, LogOptions, RawTable, find_columns, listed
 from leporid.data.delimited import Layout, NoRowsError, batches_of, look, table_of
 from leporid.data.files import SourceFile, in_words
 from leporid.errors import DataError
@@ -34,9 +34,9 @@ class _Part(NamedTuple):
     """Columns that its folders name, each with the one value that all its rows have."""
 
 
-def read_log(source: SourceFile, asked: Asked) -> RawTable:
+def read_log(source: SourceFile, options: LogOptions) -> RawTable:
     """Read the columns of users, items and times, and those asked for, of all files."""
-    raws = list(log_batches(source, asked, None))
+    raws = list(log_batches(source, options, None))
     if not raws:
         raise DataError(f"{source.path} has no rows")
     if len(raws) == 1:
@@ -49,16 +49,16 @@ def read_log(source: SourceFile, asked: Asked) -> RawTable:
 
 def log_batches(
     source: SourceFile,
-    asked: Asked,
+    options: LogOptions,
     batch_rows: int | None,
 ) -> Iterator[RawTable]:
     """Read a log `batch_rows` of parquet, or a block of text, at a time; None: file by file."""
     with in_words(source.path):
         parts = _parts(source)
         if parts[0].file.is_parquet():
-            yield from _parquet_tables(source.path, parts, asked, batch_rows)
+            yield from _parquet_tables(source.path, parts, options, batch_rows)
         else:
-            yield from _text_tables(source.path, parts, asked, batch_rows is None)
+            yield from _text_tables(source.path, parts, options, batch_rows is None)
 
 
 def _parts(source: SourceFile) -> list[_Part]:
@@ -140,7 +140,7 @@ def _with_partitions(
 def _parquet_tables(
     origin: str,
     parts: list[_Part],
-    asked: Asked,
+    options: LogOptions,
     batch_rows: int | None,
 ) -> Iterator[RawTable]:
     """Read parquet files; the first one says which columns are read."""
@@ -149,11 +149,11 @@ def _parquet_tables(
         path = part.file.path
         with (
             in_words(path, "is not a whole parquet file"),
-            part.file.parquet(whole=batch_rows is None) as opened,
+            part.file.parquet(in_one_read=batch_rows is None) as opened,
         ):
             names = list(dict.fromkeys((*opened.schema_arrow.names, *part.partitions)))
             if not needed:
-                positions, report = find_columns(names, asked, origin, "parquet")
+                positions, report = find_columns(names, options, origin, "parquet")
                 needed = [names[position] for position in positions.values()]
             missing = set(needed).difference(names)
             if missing:
@@ -175,20 +175,24 @@ def _parquet_tables(
 def _text_tables(
     origin: str,
     parts: list[_Part],
-    asked: Asked,
+    options: LogOptions,
     file_by_file: bool,
 ) -> Iterator[RawTable]:
     """Read text files; the first one with rows says which columns are read, and how."""
     first: _TextColumns | None = None
     for part in parts:
         try:
-            layout = look(part.file, asked.separator, asked.header, asked.encoding)
+            layout = look(
+                part.file, options.separator, options.header, options.encoding
+            )
             if first is None:
-                first = _text_columns(layout, part, asked, origin)
+                first = _text_columns(layout, part, options, origin)
                 columns = first
-                asked = asked._replace(separator=layout.separator, header=layout.header)
+                options = options._replace(
+                    separator=layout.separator, header=layout.header
+                )
             else:
-                columns = _same_columns(layout, part, asked, first)
+                columns = _same_columns(layout, part, options, first)
             roles = {
                 f"c{position}": role for role, position in columns.positions.items()
             }
@@ -225,7 +229,7 @@ class _TextColumns(NamedTuple):
 def _text_columns(
     layout: Layout,
     part: _Part,
-    asked: Asked,
+    options: LogOptions,
     origin: str,
 ) -> _TextColumns:
     """Find the columns with a role; those that folders name follow those of the file."""
@@ -243,7 +247,7 @@ def _text_columns(
     }
     names = [*layout.names, *named]
     first_row = None if layout.header else layout.first_row
-    positions, report = find_columns(names, asked, path, "text", first_row)
+    positions, report = find_columns(names, options, path, "text", first_row)
     partitions = {f"c{width + n}": value for n, value in enumerate(named.values())}
     report = replace(
         report, origin=origin, separator=layout.separator, header=layout.header
@@ -254,7 +258,7 @@ def _text_columns(
 def _same_columns(
     layout: Layout,
     part: _Part,
-    asked: Asked,
+    options: LogOptions,
     first: _TextColumns,
 ) -> _TextColumns:
     """Find the columns of the first file in another one, by their names where it has a header."""
@@ -264,8 +268,8 @@ def _same_columns(
         for name in first.report.columns.values():
             if name not in names:
                 raise DataError(f"{path} has no column {name!r}, as {first.path} has")
-        asked = asked._replace(columns=first.report.columns)
-    columns = _text_columns(layout, part, asked, first.report.origin)
+        options = options._replace(columns=first.report.columns)
+    columns = _text_columns(layout, part, options, first.report.origin)
     if columns.report.columns != first.report.columns:
         raise DataError(
             f"{path} has the columns {listed(columns.report.columns.values())}, and {first.path} "

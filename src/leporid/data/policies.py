@@ -192,12 +192,12 @@ def _times(
     """Return int64[rows] times and their unit; None without a column of times."""
     if "time" not in raw.columns:
         return None, None
-    given = plain(raw.columns["time"])
-    if pa.types.is_string(given.type):
-        is_nothing = pc.match_substring_regex(given, NO_NUMBER)
-        given = null_unless(pc.invert(is_nothing), given)
-    time, unit = int64_times(given, raw.report.columns["time"])
-    mask.leave_out("unreadable time", _unreadable(given, time, raw, "time"))
+    cells = plain(raw.columns["time"])
+    if pa.types.is_string(cells.type):
+        is_nothing = pc.match_substring_regex(cells, NO_NUMBER)
+        cells = null_unless(pc.invert(is_nothing), cells)
+    time, unit = int64_times(cells, raw.report.columns["time"])
+    mask.leave_out("unreadable time", _unreadable(cells, time, raw, "time"))
     mask.leave_out("missing time", np.asarray(pc.is_null(time)))
     return time, unit
 
@@ -208,7 +208,7 @@ def _apply_min_rating(
     mask: _RowMask,
 ) -> None:
     rating = _numbers(raw, "rating")
-    unreadable = _unreadable(rating.given, rating.read, raw, "rating")
+    unreadable = _unreadable(rating.cells, rating.read, raw, "rating")
     mask.leave_out("unreadable rating", unreadable)
     mask.leave_out("missing rating", np.isnan(rating.values))
     mask.leave_out("below min_rating", rating.values < min_rating)
@@ -255,7 +255,7 @@ def _weights(
     if "weight" not in raw.columns:
         return None if scale is None else scale.astype(np.float32)
     column = _numbers(raw, "weight")
-    unreadable = _unreadable(column.given, column.read, raw, "weight")
+    unreadable = _unreadable(column.cells, column.read, raw, "weight")
     mask.leave_out("unreadable weight", unreadable)
     with np.errstate(over="ignore"):
         values = column.values if scale is None else column.values * scale
@@ -293,20 +293,20 @@ def _listed(dropped: Mapping[str, int]) -> str:
 
 
 def _unreadable(
-    given: pa.ChunkedArray,
+    cells: pa.ChunkedArray,
     read: pa.ChunkedArray,
     raw: RawTable,
     role: str,
 ) -> Mask:
-    """Return bool[n]: text that was given and not read; refuse it if it is most of a column."""
-    lost = np.asarray(pc.and_(pc.is_valid(given), pc.is_null(read)))
-    if not pa.types.is_string(given.type):
+    """Return bool[n]: text that was not read, which must not be most of a column."""
+    lost = np.asarray(pc.and_(pc.is_valid(cells), pc.is_null(read)))
+    if not pa.types.is_string(cells.type):
         return np.zeros_like(lost)
     if not lost.any():
         return lost
     count = int(np.count_nonzero(lost))
-    first = given[int(np.argmax(lost))].as_py()
-    found = (
+    first = cells[int(np.argmax(lost))].as_py()
+    where = (
         f"{raw.report.origin}: column {raw.report.columns[role]!r} holds "
         f"{shortened(first, 60)!r}"
     )
@@ -320,18 +320,18 @@ def _unreadable(
     else:
         problem = "which is no number"
         advice = "name another column"
-    if 2 * count > len(given) - given.null_count:
+    if 2 * count > len(cells) - cells.null_count:
         raise DataError(
-            f"{found}, {problem}, and {count - 1:,} more values like it: {advice}"
+            f"{where}, {problem}, and {count - 1:,} more values like it: {advice}"
         )
-    warn(f"{found}, {problem}: rows left out: {count:,}", 7)
+    warn(f"{where}, {problem}: rows left out: {count:,}", 7)
     return lost
 
 
 class _Numbers(NamedTuple):
     """A column of ratings or weights."""
 
-    given: pa.ChunkedArray
+    cells: pa.ChunkedArray
     """The cells, text without white space around it."""
     read: pa.ChunkedArray
     """The numbers, null where there is none or it cannot be read."""
@@ -350,12 +350,12 @@ def _numbers(raw: RawTable, role: str) -> _Numbers:
             f"{origin} has no column that looks like a rating (using: {', '.join(names.values())})"
             f", which min_rating needs: name it with rating=... (--rating on the command line)"
         )
-    given = plain(raw.columns[role])
+    cells = plain(raw.columns[role])
     try:
-        values = given
-        if pa.types.is_string(given.type):
-            values = numbers_from_text(given)
-        return _Numbers(given, values.cast(pa.float64()))
+        values = cells
+        if pa.types.is_string(cells.type):
+            values = numbers_from_text(cells)
+        return _Numbers(cells, values.cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(
             f"{origin}: column {names[role]!r} is no number: {error}"

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.arguments import checks_arguments
+from leporid.data.arrays import Int32Array, Int64Array
 from leporid.data.codes import id_lookup
-from leporid.data.columns import Asked, RawTable
+from leporid.data.columns import LogOptions, RawTable
 from leporid.data.files import reading
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
@@ -43,9 +43,9 @@ _PAIR_BYTES = 8
 class StoredInteractions:
     """Distinct (user, item) pairs as a CSR matrix whose columns lie in a file."""
 
-    indptr: NDArray[np.int64]
+    indptr: Int64Array
     """int64[n_users + 1]."""
-    items_of: NDArray[np.int32]
+    items_of: Int32Array
     """int32[n], ascending within a user; mapped from the file."""
     users: IdMap
     items: IdMap
@@ -105,11 +105,11 @@ def store_interactions(
         "time": time,
         "rating": rating,
     }
-    asked = Asked(columns, min_rating is not None, separator, header, encoding)
+    options = LogOptions(columns, min_rating is not None, separator, header, encoding)
     with reading(source) as file:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            batches = log_batches(file, asked, block)
+            batches = log_batches(file, options, block)
             stored = _store(batches, str(file.path), folder, block, min_rating)
             return _core(stored, core) if core else stored
         except OSError as error:
@@ -127,7 +127,7 @@ class _Vocabulary:
         self.values = pa.array([], pa.string())
         self.counts = np.zeros(0, np.int64)
 
-    def add(self, codes: NDArray[np.int32], values: pa.Array) -> NDArray[np.int32]:
+    def add(self, codes: Int32Array, values: pa.Array) -> Int32Array:
         """Return the rows of a batch as positions in this vocabulary.
 
         `codes` are positions in `values`, which are those of the batch.
@@ -166,13 +166,13 @@ def _store(
     flat = folder / "pairs"
     with open(flat, "wb") as file:
         for batch in batches:
-            kept = keep_rows(batch, min_rating)
+            kept_rows = keep_rows(batch, min_rating)
             rows += batch.report.rows
-            dropped.update(kept.dropped)
-            users = user.add(kept.user, kept.user_values)
-            items = item.add(kept.item, kept.item_values)
+            dropped.update(kept_rows.dropped)
+            users = user.add(kept_rows.user, kept_rows.user_values)
+            items = item.add(kept_rows.item, kept_rows.item_values)
             np.stack([users, items], axis=1, dtype=np.int32).tofile(file)
-            del batch, kept, users, items  # before the next batch is decoded
+            del batch, kept_rows, users, items  # before the next batch is decoded
     check_kept(origin, rows, dropped)
     user_of, user_ids = id_lookup(user.values, user.counts, "user")
     item_of, item_ids = id_lookup(item.values, item.counts, "item")
@@ -199,14 +199,14 @@ def _store(
     )
 
 
-def _mapped(path: Path) -> NDArray[np.int32]:
+def _mapped(path: Path) -> Int32Array:
     """Return a file of int32 as an array; an empty file cannot be mapped."""
     if not path.stat().st_size:
         return np.zeros(0, np.int32)
     return np.asarray(np.memmap(path, np.int32, "r"))
 
 
-def _read_pairs(path: Path, block: int) -> Iterator[NDArray[np.int32]]:
+def _read_pairs(path: Path, block: int) -> Iterator[Int32Array]:
     """Read int32[2, pairs], rows and columns, a block at a time."""
     with open(path, "rb") as file:
         while len(flat := np.fromfile(file, np.int32, 2 * block)):
@@ -214,12 +214,12 @@ def _read_pairs(path: Path, block: int) -> Iterator[NDArray[np.int32]]:
 
 
 def _sorted_rows(
-    blocks: Iterator[NDArray[np.int32]],
-    counts: NDArray[np.int64],
+    blocks: Iterator[Int32Array],
+    counts: Int64Array,
     columns: int,
     block: int,
     target: Path,
-) -> NDArray[np.int64]:
+) -> Int64Array:
     """Write the columns of distinct pairs, by row and ascending, and return the indptr.
 
     First the pairs are grouped in a file, by ranges of rows that hold about `block` pairs each. The
@@ -247,7 +247,7 @@ def _sorted_rows(
     return indptr
 
 
-def _row_ranges(ends: NDArray[np.int64], block: int) -> NDArray[np.int64]:
+def _row_ranges(ends: Int64Array, block: int) -> Int64Array:
     """Return the bounds of ranges of rows with up to `block` pairs each.
 
     `ends` counts the pairs up to the end of each row. A row with more pairs is its own range.
@@ -261,9 +261,9 @@ def _row_ranges(ends: NDArray[np.int64], block: int) -> NDArray[np.int64]:
 
 
 def _group_pairs(
-    blocks: Iterator[NDArray[np.int32]],
-    bounds: NDArray[np.int64],
-    begins: NDArray[np.int64],
+    blocks: Iterator[Int32Array],
+    bounds: Int64Array,
+    begins: Int64Array,
     target: Path,
 ) -> None:
     """Write pairs by ranges of rows, which lie between `bounds` and begin at pair `begins`."""
@@ -284,12 +284,12 @@ def _group_pairs(
 
 
 def transpose(
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int32],
+    indptr: Int64Array,
+    columns: Int32Array,
     n_columns: int,
     folder: Path,
     block: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[Int64Array, Int32Array]:
     """Return the CSR matrix transposed: (indptr, rows ascending within a column), in `folder`."""
     counts = np.zeros(n_columns, np.int64)
     for start in range(0, len(columns), block):
@@ -307,10 +307,10 @@ def transpose(
 
 
 def _blocks(
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int32],
+    indptr: Int64Array,
+    columns: Int32Array,
     block: int,
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
+) -> Iterator[tuple[Int64Array, Int32Array]]:
     """Read the rows and columns of a CSR matrix, a block of pairs at a time."""
     for start in range(0, len(columns), block):
         stop = min(start + block, len(columns))
@@ -323,7 +323,7 @@ def _blocks(
 def _core(stored: StoredInteractions, k: int) -> StoredInteractions:
     """Keep only users and items with at least `k` pairs, repeated until stable."""
 
-    def pairs() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
+    def pairs() -> Iterator[tuple[Int64Array, Int32Array]]:
         return _blocks(stored.indptr, stored.items_of, stored.block_rows)
 
     of_user, of_item = core_counts(pairs, stored.n_users, stored.n_items, k)

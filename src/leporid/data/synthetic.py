@@ -5,9 +5,9 @@ to the last, or is drawn by popularity alone. Popularity and activity follow pow
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments
+from leporid.data.arrays import Int64Array
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
@@ -55,16 +55,19 @@ def synthesize(
     first = np.cumsum(counts) - counts
     progress = (np.arange(interactions) - first[user]) / counts[user]
     # Zipf-Mandelbrot: without the shift the tail would be far too popular for a real log.
-    popularity = rng.permutation((np.arange(1, items + 1) + items / 10) ** -2.0)
+    rank = np.arange(1, items + 1)
+    popularity = rng.permutation((rank + items / 10) ** -2.0)
     cumulative = np.concatenate([[0], np.cumsum(popularity)])
     groups = max(1, items // _GROUP)
-    bounds = cumulative[np.linspace(0, items, groups + 1).astype(np.int64)]
+    first_items = np.linspace(0, items, groups + 1).astype(np.int64)
+    bounds = cumulative[first_items]
     place = rng.random(users)[user] + _DRIFT * progress
     item = np.full(interactions, -1)
     todo = np.arange(interactions)
     for widening in np.linspace(1, 6, _ROUNDS):
         offset = widening * _REACH * rng.normal(size=len(todo))
-        group = np.floor((place[todo] + offset) * groups).astype(np.int64) % groups
+        position = place[todo] + offset
+        group = np.floor(position * groups).astype(np.int64) % groups
         by_popularity = rng.random(len(todo)) < _BACKGROUND
         low = np.where(by_popularity, 0, bounds[group])
         high = np.where(by_popularity, bounds[-1], bounds[group + 1])
@@ -93,11 +96,13 @@ def _activities(
     items: int,
     total: int,
     min_activity: int,
-) -> NDArray[np.int64]:
+) -> Int64Array:
     """Draw int64[users] with the exact sum `total`: a floor plus a Lomax tail, capped."""
     mean = total / users
-    counts = np.full(users, max(1, min(min_activity, int(mean / 2))))
-    cap = min(items, max(items // 2, int(np.ceil(1.2 * mean))))
+    floor = min(min_activity, int(mean / 2))
+    counts = np.full(users, max(1, floor))
+    cap = max(items // 2, int(np.ceil(1.2 * mean)))
+    cap = min(items, cap)
     weight = rng.pareto(1.8, size=users) + 1e-9
     while left := total - int(counts.sum()):  # what the cap cuts off goes to the others
         free = np.flatnonzero(counts < cap)
@@ -107,10 +112,10 @@ def _activities(
 
 
 def _repeats(
-    user: NDArray[np.int64],
-    item: NDArray[np.int64],
+    user: Int64Array,
+    item: Int64Array,
     items: int,
-) -> NDArray[np.int64]:
+) -> Int64Array:
     """Return the rows whose user has the item from an earlier row."""
     pairs = user * items + item
     order = np.argsort(pairs, kind="stable")
@@ -120,9 +125,9 @@ def _repeats(
 
 def _times(
     rng: np.random.Generator,
-    user: NDArray[np.int64],
-    first: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    user: Int64Array,
+    first: Int64Array,
+) -> Int64Array:
     """Draw int64[n] seconds, ascending within a user: minutes apart, days between sessions."""
     n = len(user)
     gap = rng.integers(30, 900, size=n)

@@ -39,7 +39,7 @@ def int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str
         if pa.types.is_timestamp(kind):
             return _from_timestamps(times), MICROSECONDS
         if pa.types.is_date(kind):
-            return times.cast(pa.timestamp("us")).cast(pa.int64()), MICROSECONDS
+            return _microseconds(times), MICROSECONDS
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             return _from_fractions(times)
         if pa.types.is_null(kind) or pa.types.is_integer(kind):
@@ -78,7 +78,7 @@ def _from_whole_numbers(times: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     text = numbers.cast(pa.string())
     days = pc.replace_substring_regex(text, r"(\d{4})(\d\d)(\d\d)", r"\1-\2-\3")
     with contextlib.suppress(pa.ArrowInvalid):  # 20240231
-        return days.cast(pa.timestamp("us")).cast(pa.int64()), MICROSECONDS
+        return _microseconds(days), MICROSECONDS
     return numbers, AS_GIVEN
 
 
@@ -115,7 +115,7 @@ def _from_iso(text: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return int64[n], microseconds; null where text is no day or time that there is."""
     for zone in (None, "UTC"):
         with contextlib.suppress(pa.ArrowInvalid):
-            return text.cast(pa.timestamp("us", zone)).cast(pa.int64())
+            return _microseconds(text, zone)
     text = pc.replace_substring_regex(text, r"\s*(UTC|GMT|Z)$", "Z")
     text = pc.replace_substring_regex(text, r"(:\d\d\S*)\s+([+-]\d\d)", r"\1\2")
     text = pc.replace_substring_regex(text, r"(:\d\d\.\d{6})\d+", r"\1")
@@ -123,19 +123,24 @@ def _from_iso(text: pa.ChunkedArray) -> pa.ChunkedArray:
     local = null_unless(pc.invert(has_zone), text)
     zoned = null_unless(has_zone, text)
     return pc.coalesce(
-        _readable(local, pa.timestamp("us")),
-        _readable(zoned, pa.timestamp("us", "UTC")),
+        _readable(local, None),
+        _readable(zoned, "UTC"),
     )
 
 
-def _readable(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _microseconds(times: pa.ChunkedArray, zone: str | None = None) -> pa.ChunkedArray:
+    """Return int64[n], the microseconds of days, datetimes or text since 1970."""
+    return times.cast(pa.timestamp("us", zone)).cast(pa.int64())
+
+
+def _readable(text: pa.ChunkedArray, zone: str | None) -> pa.ChunkedArray:
     """Return int64[n], null where there is no such day, found by halving the column."""
     try:
-        return text.cast(kind).cast(pa.int64())
+        return _microseconds(text, zone)
     except pa.ArrowInvalid:
         if len(text) == 1:
             return pa.chunked_array([pa.nulls(1, pa.int64())])
     middle = len(text) // 2
-    first = _readable(text[:middle], kind)
-    second = _readable(text[middle:], kind)
+    first = _readable(text[:middle], zone)
+    second = _readable(text[middle:], zone)
     return pa.chunked_array([*first.chunks, *second.chunks], pa.int64())
