@@ -19,6 +19,7 @@ from leporid.data import (
     IdMap,
     Interactions,
     cold_items_split,
+    delimited,
     files,
     global_time_split,
     leave_last_out,
@@ -179,8 +180,8 @@ def test_memory_that_runs_out_is_said(
         monkeypatch.setattr(files.pa_parquet.ParquetFile, "read", fail)
         monkeypatch.setattr(files.pa_parquet.ParquetFile, "iter_batches", fail)
     elif name == "a.csv":
-        monkeypatch.setattr(files.pa_csv, "read_csv", fail)
-        monkeypatch.setattr(files.pa_csv, "open_csv", fail)
+        monkeypatch.setattr(delimited.pa_csv, "read_csv", fail)
+        monkeypatch.setattr(delimited.pa_csv, "open_csv", fail)
     elif name == "policies":
         source = LOG
         monkeypatch.setattr(loading, "to_interactions", fail)
