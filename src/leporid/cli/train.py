@@ -28,7 +28,7 @@ from leporid.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data import Interactions
-    from leporid.embeddings import InitialEmbeddings
+    from leporid.embeddings import InitialEmbeddings, Initializer
     from leporid.runs import BaselineCheck, RunRecord
 
 
@@ -57,7 +57,7 @@ class _Method:
         None
     )
 
-    def initializer(self) -> Any:
+    def initializer(self) -> Initializer:
         settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.set)}
         named = {"k": self.k, "alpha": self.alpha, "device": self.device}
         settings |= {name: value for name, value in named.items() if value is not None}
@@ -125,7 +125,8 @@ def embed(
     table = [
         {key: "-" if row[key] is None else row[key] for key in shown} for row in rows
     ]
-    report = {"method": method.method, "settings": initializer.config.to_dict()}
+    settings = initializer.config.to_dict()
+    report: dict[str, Any] = {"method": method.method, "settings": settings}
     report |= {"seconds": seconds, "sides": rows, "format": format.format}
     report |= {"part": "train" if protocol else "all", "protocol": protocol}
     lines = [f"\n{INITIALIZE_LINES % output}"] if format.format == "recbole" else []
@@ -166,29 +167,28 @@ def _read(
 
 
 def _fit(
-    initializer: Any, train: Any, resources: _Resources, progress: bool
+    initializer: Initializer, train: Any, resources: _Resources, progress: bool
 ) -> InitialEmbeddings:
     """The vectors, from the cache or from a cluster where those are asked."""
     from leporid.embeddings import cached_fit
 
     with ExitStack() as stack:
         if resources.scheduler is not None:
-            if not hasattr(initializer, "client"):
+            if not initializer.runs_on_cluster:
                 raise ConfigError(
                     f"--scheduler is for le and leporid, not {initializer.name}"
                 )
 
             from leporid.distributed import connect
 
-            initializer.client = stack.enter_context(connect(resources.scheduler))
-            stack.callback(setattr, initializer, "client", None)
+            initializer.cluster = stack.enter_context(connect(resources.scheduler))
         return cached_fit(
             initializer, train, use_cache=resources.cache, progress=progress
         )
 
 
 def _out_of_core(
-    initializer: Any,
+    initializer: Initializer,
     data: str,
     output: Path,
     resources: _Resources,

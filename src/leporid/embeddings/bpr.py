@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from leporid.config import setting
 from leporid.data import Interactions
-from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.node2vec import in_row
+from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError
 from leporid.kernel import below, kernel, next_state, stream, to_bits
 from leporid.progress import ProgressLike

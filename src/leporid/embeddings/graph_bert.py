@@ -28,8 +28,9 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.data import Interactions
-from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.node2vec import bipartite_adjacency
+from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError
 from leporid.kernel import kernel
 from leporid.machine import kept_torch_threads

@@ -22,7 +22,8 @@ from scipy import sparse
 
 from leporid.config import setting
 from leporid.data import Interactions
-from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.embeddings.base import Initializer, InitializerConfig
+from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.kernel import below, kernel, next_state, stream, to_bits, uniform
 from leporid.progress import ProgressLike
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leporid.data import Interactions, Sequences, Split
-from leporid.embeddings import InitialEmbeddings, TableExtension
+from leporid.embeddings import InitialEmbeddings, TableExtension, scale_for_model
 from leporid.errors import LeporidError, warn
 from leporid.models.base import Recommender
 from leporid.models.neural.checkpoints import (
@@ -47,7 +47,6 @@ from leporid.models.neural.tables import (
     BuildContext,
     HeldRows,
     movement,
-    sized,
     sketched,
 )
 from leporid.models.neural.trainer import train_loop
@@ -195,7 +194,12 @@ class NeuralRecommender(Recommender):
         if init is not None:
             drawn = derive_seed(seed, "missing vectors")
             init = init.aligned(split.users, split.items, drawn)
-            init = sized(init, self.config, self.init_size)
+            init = scale_for_model(
+                init,
+                standardize=self.config.standardize,
+                init_scale=self.config.init_scale,
+                size=self.init_size,
+            )
         context = BuildContext(split.train, self.config.dim, init)
         self._build(context, seed)
         self.linear = None
