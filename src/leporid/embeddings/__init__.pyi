@@ -11,14 +11,13 @@ from .fit import initial_embeddings as initial_embeddings
 from .isolated import fill_isolated_rows as fill_isolated_rows
 from .lanczos import Eigenpairs as Eigenpairs
 from .lanczos import basis_size as basis_size
+from .landmarks import Landmarks as Landmarks
+from .landmarks import landmark_count as landmark_count
+from .landmarks import landmark_neighbours as landmark_neighbours
 from .laplacian import laplacian_operator as laplacian_operator
 from .laplacian import regularized_degrees as regularized_degrees
 from .leporid_content import content_edges as content_edges
 from .leporid_content import nearest_by_content as nearest_by_content
-from .out_of_sample import Landmarks as Landmarks
-from .out_of_sample import TableExtension as TableExtension
-from .out_of_sample import landmark_count as landmark_count
-from .out_of_sample import landmark_neighbours as landmark_neighbours
 from .registry import available as available
 from .registry import describe as describe
 from .registry import get as get
@@ -27,6 +26,7 @@ from .scaling import scale_for_model as scale_for_model
 from .scaling import standardizes as standardizes
 from .streaming import embed_stored as embed_stored
 from .svd import truncated_svd as truncated_svd
+from .table_extension import TableExtension as TableExtension
 from .vectors import Embedding as Embedding
 from .vectors import InitialEmbeddings as InitialEmbeddings
 from .vectors import standardize as standardize

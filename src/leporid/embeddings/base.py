@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.config import Config, JsonValue, SettingValue, setting
 from leporid.data import Interactions, as_log
+from leporid.embeddings.arrays import Float32Array
 from leporid.embeddings.isolated import with_empty_rows
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError, article
@@ -119,8 +119,8 @@ class Initializer(abc.ABC):
     def _embeddings(
         self,
         train: Interactions,
-        users: NDArray[np.float32],
-        items: NDArray[np.float32],
+        users: Float32Array,
+        items: Float32Array,
     ) -> InitialEmbeddings:
         """Put the float32[n, D] vectors of each side together with their provenance."""
         provenance = self.provenance(train.digest)

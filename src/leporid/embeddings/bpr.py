@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.config import setting
 from leporid.data import Interactions
+from leporid.embeddings.arrays import Float32Array, Int32Array, Int64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.node2vec import in_row
 from leporid.embeddings.vectors import InitialEmbeddings
@@ -94,7 +94,7 @@ class BPR(Initializer):
         return self._embeddings(train, users, items)
 
 
-def _deal(rng: np.random.Generator, n: int, blocks: int) -> NDArray[np.int32]:
+def _deal(rng: np.random.Generator, n: int, blocks: int) -> Int32Array:
     """int32[n]: a random block for every row, sizes equal up to one."""
     block = np.empty(n, dtype=np.int32)
     block[rng.permutation(n)] = np.arange(n) % blocks
@@ -102,9 +102,9 @@ def _deal(rng: np.random.Generator, n: int, blocks: int) -> NDArray[np.int32]:
 
 
 def _group(
-    cells: NDArray[np.int32],
+    cells: Int32Array,
     n_cells: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+) -> tuple[Int32Array, Int64Array]:
     """Positions sorted by cell, and int64[n_cells + 1] where each cell begins."""
     order = np.argsort(cells.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
     starts = np.zeros(n_cells + 1, np.int64)
@@ -114,9 +114,9 @@ def _group(
 
 @kernel(fastmath=True)
 def bpr_update(
-    u: NDArray[np.float32],
-    i: NDArray[np.float32],
-    j: NDArray[np.float32],
+    u: Float32Array,
+    i: Float32Array,
+    j: Float32Array,
     step: np.float32,
     regularization: np.float32,
 ) -> None:
@@ -141,17 +141,17 @@ def partner(block: int, turn: int, blocks: int) -> int:
 
 
 @kernel(parallel=True, fastmath=True)
-def train_round(
-    users: NDArray[np.float32],
-    items: NDArray[np.float32],
-    pair_user: NDArray[np.int32],
-    pair_item: NDArray[np.int32],
-    pairs: NDArray[np.int32],
-    pair_ptr: NDArray[np.int64],
-    members: NDArray[np.int32],
-    member_ptr: NDArray[np.int64],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
+def train_round(  # noqa: PLR0913 - a compiled kernel
+    users: Float32Array,
+    items: Float32Array,
+    pair_user: Int32Array,
+    pair_item: Int32Array,
+    pairs: Int32Array,
+    pair_ptr: Int64Array,
+    members: Int32Array,
+    member_ptr: Int64Array,
+    indptr: Int64Array,
+    indices: Int32Array,
     turn: int,
     blocks: int,
     seed: np.uint64,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 from leporid.config import JsonValue
 from leporid.data import Interactions, item_features
+from leporid.embeddings.arrays import Float64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.eigenpairs import column_signs
 from leporid.embeddings.isolated import cleared
@@ -110,7 +110,7 @@ def principal_components(
     matrix: sparse.csr_array,
     dim: int,
     seed: int = 0,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Float64Array, Float64Array]:
     """U float64[n, r] and singular values float64[r] of the rows less their mean, r <= dim.
 
     Directions at rounding level are left out. Signs are fixed as in `truncated_svd`.

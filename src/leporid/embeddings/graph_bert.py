@@ -28,6 +28,7 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.data import Interactions
+from leporid.embeddings.arrays import Float32Array, Float64Array, Int32Array, Int64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.node2vec import bipartite_adjacency
 from leporid.embeddings.vectors import InitialEmbeddings
@@ -117,10 +118,10 @@ class GraphBert(Initializer):
 
 
 def _subgraphs(
-    contexts: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    contexts: Int32Array,
+    indptr: Int64Array,
+    indices: Int32Array,
+) -> tuple[Int64Array, Int64Array]:
     """Nodes int64[n, k + 1], the node itself first and as padding, and their distances.
 
     Distances int64[n, k + 1]: 0 itself, 1 linked, 2 not linked.
@@ -164,9 +165,9 @@ class SubgraphEncoder(nn.Module):
 
     def __init__(
         self,
-        nodes: NDArray[np.int64],
-        distances: NDArray[np.int64],
-        roles: NDArray[np.int64],
+        nodes: Int64Array,
+        distances: Int64Array,
+        roles: Int64Array,
         config: GraphBertConfig,
     ) -> None:
         super().__init__()
@@ -219,7 +220,7 @@ class SubgraphEncoder(nn.Module):
         return torch.as_tensor(self.encoder(tokens).mean(dim=1))
 
     @torch.no_grad()
-    def encode_all(self, batch: int = 4096) -> NDArray[np.float32]:
+    def encode_all(self, batch: int = 4096) -> Float32Array:
         """float32[n, dim]: every node."""
         self.eval()
         parts = torch.split(torch.arange(len(self.nodes)), batch)
@@ -228,17 +229,17 @@ class SubgraphEncoder(nn.Module):
 
 
 @kernel
-def push(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
+def push(  # noqa: PLR0913 - a compiled kernel
+    indptr: Int64Array,
+    indices: Int32Array,
     source: np.int32,
     alpha: float,
     tolerance: float,
-    settled: NDArray[np.float64],
-    waiting: NDArray[np.float64],
-    queue: NDArray[np.int32],
+    settled: Float64Array,
+    waiting: Float64Array,
+    queue: Int32Array,
     queued: NDArray[np.uint8],
-    touched: NDArray[np.int32],
+    touched: Int32Array,
 ) -> int:
     """Push forward from `source`; returns how many nodes are listed in `touched`.
 
@@ -282,17 +283,17 @@ def push(
 
 
 @kernel(parallel=True)
-def _rows(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
+def _rows(  # noqa: PLR0913 - a compiled kernel
+    indptr: Int64Array,
+    indices: Int32Array,
     k: int,
     alpha: float,
     tolerance: float,
     lanes: int,
     begin: int,
     end: int,
-    nodes: NDArray[np.int32],
-    values: NDArray[np.float32],
+    nodes: Int32Array,
+    values: Float32Array,
 ) -> None:
     n = len(indptr) - 1
     for lane in numba.prange(lanes):
@@ -336,13 +337,13 @@ def _rows(
 
 
 def intimate_nodes(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
+    indptr: Int64Array,
+    indices: Int32Array,
     k: int,
     alpha: float,
     tolerance: float,
     progress: ProgressLike,
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+) -> tuple[Int32Array, Float32Array]:
     """int32[n, k] most intimate other nodes (best first, -1 pads) and float32[n, k] intimacies."""
     n = len(indptr) - 1
     chunk = 2048

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leporid.embeddings.arrays import BoolArray, Float32Array
 from leporid.embeddings.vectors import Embedding
 
 _ROUNDING = 1e-9
 """Rows this much shorter than the longest one are rounding errors of zero."""
 
 
-def with_empty_rows(side: Embedding, known: NDArray[np.bool_]) -> Embedding:
+def with_empty_rows(side: Embedding, known: BoolArray) -> Embedding:
     """Clear the rows that are not `known`, and count the rows of zeros in the provenance.
 
     Solvers leave rounding errors there that depend on the processor.
@@ -35,17 +35,17 @@ def with_empty_rows(side: Embedding, known: NDArray[np.bool_]) -> Embedding:
 
 
 def cleared(
-    vectors: NDArray[np.float32],
-    isolated: NDArray[np.bool_],
-) -> NDArray[np.float32]:
+    vectors: Float32Array,
+    isolated: BoolArray,
+) -> Float32Array:
     """float32[n, d]: the vectors, with zeros in the rows that bool[n] `isolated` marks."""
     return np.where(isolated[:, None], np.float32(0), vectors)
 
 
 def fill_isolated_rows(
     side: Embedding,
-    draw: Callable[[int], NDArray[np.float32]],
-) -> NDArray[np.float32]:
+    draw: Callable[[int], Float32Array],
+) -> Float32Array:
     """float32[n, d]: a copy of the vectors in which `draw(count)` gives the isolated rows."""
     vectors = np.array(side.vectors, dtype=np.float32)
     isolated = side.isolated

@@ -14,7 +14,7 @@ from leporid.data import Interactions
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.estimators import LaplacianEigenmaps, Leporid
 from leporid.embeddings.isolated import with_empty_rows
-from leporid.embeddings.out_of_sample import Landmarks, landmark_count
+from leporid.embeddings.landmarks import Landmarks, landmark_count
 from leporid.embeddings.probe import try_settings
 from leporid.embeddings.row_lengths import Lengths, with_lengths
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded

@@ -24,10 +24,11 @@ from scipy import sparse
 
 from leporid.config import JsonValue, setting
 from leporid.data import IdMap, Interactions, ItemTable, item_features
+from leporid.embeddings.arrays import BoolArray, Float32Array, Int64Array
 from leporid.embeddings.content import check_item_file, item_file_digest
 from leporid.embeddings.estimators import Leporid
+from leporid.embeddings.landmarks import Landmarks
 from leporid.embeddings.leporid import SpectralConfig, SpectralInitializer
-from leporid.embeddings.out_of_sample import Landmarks
 from leporid.embeddings.vectors import padded
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
@@ -143,10 +144,10 @@ class LEPORIDContent(SpectralInitializer):
     def _edges(
         self,
         features: sparse.csr_array,
-        interactions: NDArray[np.int64],
+        interactions: Int64Array,
         mean_degree: float,
-        rows: NDArray[np.int64],
-        linked: NDArray[np.bool_],
+        rows: Int64Array,
+        linked: BoolArray,
     ) -> sparse.csr_array:
         """`content_edges` of `rows` towards the `linked` items, by the settings."""
         return content_edges(
@@ -164,7 +165,7 @@ class LEPORIDContent(SpectralInitializer):
         self,
         new: IdMap,
         source: ItemTable | str | Path | None = None,
-    ) -> NDArray[np.float32]:
+    ) -> Float32Array:
         """float32[len(new), D]: out-of-sample extension of new items by their content edges alone.
 
         `source` is a table with the new items; the fitted ones are in the file of the settings.
@@ -198,13 +199,13 @@ class LEPORIDContent(SpectralInitializer):
 
 def content_edges(
     features: sparse.csr_array,
-    interactions: NDArray[np.int64],
+    interactions: Int64Array,
     d_mean: float,
     k: int,
     gamma: float,
     enough: float,
-    rows: NDArray[np.int64] | None = None,
-    among: NDArray[np.bool_] | None = None,
+    rows: Int64Array | None = None,
+    among: BoolArray | None = None,
 ) -> sparse.csr_array:
     """C float64[m, n] of `rows` (all by default) towards the rows of `features`, csr[n, f].
 
@@ -221,10 +222,10 @@ def content_edges(
 
 def nearest_by_content(
     features: sparse.csr_array,
-    rows: NDArray[np.int64],
+    rows: Int64Array,
     k: int,
     interactions: NDArray[np.int32 | np.int64],
-    among: NDArray[np.bool_] | None = None,
+    among: BoolArray | None = None,
 ) -> sparse.csr_array:
     """csr float64[m, n]: the cosines of each of `rows` with its k nearest others, all positive.
 

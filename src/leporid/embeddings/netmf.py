@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import JsonValue, setting
 from leporid.data import Interactions
+from leporid.embeddings.arrays import Float32Array, Float64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.eigenpairs import (
     Device,
@@ -104,7 +104,7 @@ class NetMF(Initializer):
         )
 
 
-def deepwalk_filter(mu: NDArray[np.float64], window: int) -> NDArray[np.float64]:
+def deepwalk_filter(mu: Float64Array, window: int) -> Float64Array:
     """f(mu) = (mu + mu^2 + ... + mu^T) / T of eigenvalues in [-1, 1]."""
     powers = np.cumprod(np.tile(np.clip(mu, -1.0, 1.0), (window, 1)), axis=0)
     return np.asarray(np.cumsum(powers, axis=0)[-1] / window)
@@ -119,7 +119,7 @@ def deepwalk_factors(
     seed: int = 0,
     device: Device = "auto",
     progress: bool | ProgressLike | None = None,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+) -> tuple[Float32Array, Float32Array]:
     """L float32[n, h] and signs float32[h] with M = (L * signs) L^T.
 
     With h = n this is exactly M. `seed`, `device` and `progress` are those of
@@ -145,12 +145,12 @@ def deepwalk_factors(
 class LogOperator:
     """Y = log max(1, (L * signs) L^T), symmetric, float32, applied to blocks of vectors."""
 
-    def __init__(self, left: NDArray[np.float32], signs: NDArray[np.float32]) -> None:
+    def __init__(self, left: Float32Array, signs: Float32Array) -> None:
         self._left = left
         self._right = np.ascontiguousarray((left * signs).T)
         self.n = left.shape[0]
 
-    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    def apply(self, vectors: Float32Array) -> Float32Array:
         """float32[n, m]: Y times float32[n, m]. Blocks below the diagonal are not computed."""
         out = np.zeros_like(vectors)
         for first_row in range(0, self.n, _BLOCK):
@@ -164,13 +164,13 @@ class LogOperator:
                     out[columns] += block.T @ vectors[rows]
         return out
 
-    def dense(self) -> NDArray[np.float64]:
+    def dense(self) -> Float64Array:
         """float64[n, n]: Y itself."""
         product = self._left.astype(np.float64) @ self._right.astype(np.float64)
         return np.asarray(np.log(np.maximum(product, 1.0)))
 
 
-def _log_in_place(block: NDArray[np.float32]) -> None:
+def _log_in_place(block: Float32Array) -> None:
     """log max(1, x) of every entry, on threads: numpy releases the GIL."""
 
     def work(_: int, begin: int, end: int) -> None:
@@ -187,7 +187,7 @@ def top_singular(
     dense: bool,
     seed: int = 0,
     progress: ProgressLike,
-) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
+) -> tuple[Float64Array, Float32Array, float]:
     """Singular values float64[d], descending, and vectors float32[n, d] of Y, and a residual.
 
     The residual is the largest ||Y u - lambda u|| over the largest singular value. `dense` takes

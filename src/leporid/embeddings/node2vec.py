@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import setting
 from leporid.data import Interactions
+from leporid.embeddings.arrays import Float32Array, Float64Array, Int32Array, Int64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.kernel import below, kernel, next_state, stream, to_bits, uniform
@@ -134,7 +134,7 @@ class Node2Vec(Initializer):
 
 def bipartite_adjacency(
     matrix: sparse.csr_array,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[Int64Array, Int32Array]:
     """indptr int64[n + 1] and indices int32: users 0..m-1, then items; neighbours ascending."""
     transposed = matrix.T.tocsr()
     transposed.sort_indices()
@@ -146,8 +146,8 @@ def bipartite_adjacency(
 
 @kernel
 def in_row(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
+    indptr: Int64Array,
+    indices: Int32Array,
     row: int | np.int32,
     value: int | np.int32,
 ) -> bool:
@@ -165,8 +165,8 @@ def in_row(
 
 @kernel
 def biased_step(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
+    indptr: Int64Array,
+    indices: Int32Array,
     previous: np.int32,
     current: np.int32,
     p: float,
@@ -201,9 +201,9 @@ def biased_step(
 
 @kernel
 def walk_into(
-    walk: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
+    walk: Int32Array,
+    indptr: Int64Array,
+    indices: Int32Array,
     start: np.int32,
     p: float,
     q: float,
@@ -230,15 +230,15 @@ def walk_into(
 
 @kernel(parallel=True)
 def count_visits(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    starts: NDArray[np.int32],
+    indptr: Int64Array,
+    indices: Int32Array,
+    starts: Int32Array,
     length: int,
     p: float,
     q: float,
     seed: np.uint64,
     lanes: int,
-) -> NDArray[np.int64]:
+) -> Int64Array:
     """int64[n]: how often each node occurs in all walks (walk w begins at starts[w])."""
     visits = np.zeros((lanes, len(indptr) - 1), np.int64)
     for lane in numba.prange(lanes):
@@ -247,12 +247,13 @@ def count_visits(
             walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
             for node in walk:
                 visits[lane, node] += 1
-    return visits.sum(axis=0)
+    total: Int64Array = visits.sum(axis=0)
+    return total
 
 
 def alias_table(
-    weights: NDArray[np.float64],
-) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    weights: Float64Array,
+) -> tuple[Float32Array, Int32Array]:
     """Walker's alias table: cell i is kept with chance[i], else it stands for other[i]."""
     scaled = weights * (len(weights) / weights.sum())
     chance = np.ones(len(scaled))
@@ -270,23 +271,23 @@ def alias_table(
     return chance.astype(np.float32), other
 
 
-def sigmoid_table() -> NDArray[np.float32]:
+def sigmoid_table() -> Float32Array:
     """float32[4096]: the logistic function on [-8, 8]."""
     x = (np.arange(_CELLS) + 0.5) / _CELLS * 2 * _REACH - _REACH
     return (1 / (1 + np.exp(-x))).astype(np.float32)
 
 
 @kernel(fastmath=True)
-def update_position(
-    inputs: NDArray[np.float32],
-    outputs: NDArray[np.float32],
-    contexts: NDArray[np.int32],
+def update_position(  # noqa: PLR0913 - a compiled kernel
+    inputs: Float32Array,
+    outputs: Float32Array,
+    contexts: Int32Array,
     n_contexts: int,
-    targets: NDArray[np.int32],
+    targets: Int32Array,
     n_targets: int,
     step: np.float32,
-    sigmoid: NDArray[np.float32],
-    space: NDArray[np.float32],
+    sigmoid: Float32Array,
+    space: Float32Array,
 ) -> None:
     """Make one gradient step for the pairs (contexts x targets); targets[0] is the true one.
 
@@ -325,14 +326,14 @@ def update_position(
 
 
 @kernel(parallel=True, fastmath=True)
-def train_round(
-    inputs: NDArray[np.float32],
-    outputs: NDArray[np.float32],
-    used_in: NDArray[np.int32],
-    used_out: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    starts: NDArray[np.int32],
+def train_round(  # noqa: PLR0913 - a compiled kernel
+    inputs: Float32Array,
+    outputs: Float32Array,
+    used_in: Int32Array,
+    used_out: Int32Array,
+    indptr: Int64Array,
+    indices: Int32Array,
+    starts: Int32Array,
     first: int,
     walks: int,
     length: int,
@@ -340,12 +341,12 @@ def train_round(
     q: float,
     window: int,
     negatives: int,
-    chance: NDArray[np.float32],
-    other: NDArray[np.int32],
+    chance: Float32Array,
+    other: Int32Array,
     seed: np.uint64,
     epoch: int,
     step: np.float32,
-    sigmoid: NDArray[np.float32],
+    sigmoid: Float32Array,
 ) -> None:
     """Let replica r train float32[R, n, d] tables on walks first + r * walks ... of this epoch."""
     n = inputs.shape[1]
@@ -397,7 +398,7 @@ def train_round(
 
 
 @kernel(parallel=True, fastmath=True)
-def merge_replicas(tables: NDArray[np.float32], used: NDArray[np.int32]) -> None:
+def merge_replicas(tables: Float32Array, used: Int32Array) -> None:
     """Replace rows of float32[R, n, d] by their mean weighted by int32[R, n] `used`, set to 0."""
     replicas, n, dim = tables.shape
     for row in numba.prange(n):

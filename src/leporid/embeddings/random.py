@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.config import setting
 from leporid.data import Interactions
+from leporid.embeddings.arrays import Float32Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.progress import ProgressLike
@@ -35,7 +35,7 @@ class Random(Initializer):
             self._draw(train.n_items, items),
         )
 
-    def _draw(self, n: int, seed: np.random.SeedSequence) -> NDArray[np.float32]:
+    def _draw(self, n: int, seed: np.random.SeedSequence) -> Float32Array:
         """float32[n, dim]: normal numbers of the stream that `seed` begins."""
         rng = np.random.default_rng(seed)
         drawn = rng.standard_normal((n, self.config.dim), dtype=np.float32)

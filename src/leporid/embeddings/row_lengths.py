@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.embeddings.arrays import Float32Array
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
 
 Lengths = Literal["as-is", "unit", "popularity", "balanced"]
@@ -49,11 +49,11 @@ def with_lengths(
 
 
 def item_sums(
-    users: NDArray[np.float32],
+    users: Float32Array,
     matrix: sparse.csr_array,
     power: float,
     user_power: float,
-) -> NDArray[np.float32]:
+) -> Float32Array:
     """float32[n_items, d]: D_i^-power X^T D_u^-user_power U for vectors U; zeros without users."""
     row_sizes = np.diff(matrix.indptr)
     column_sizes = np.bincount(matrix.indices, minlength=matrix.shape[1])
@@ -68,7 +68,7 @@ def item_sums(
     return np.asarray(sums, dtype=np.float32)
 
 
-def half_whitened(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def half_whitened(vectors: Float32Array) -> Float32Array:
     """Z (Z^T Z)^-1/4: singular values become their square roots; directions of none stay zero."""
     values, axes = np.linalg.eigh(vectors.astype(np.float64).T @ vectors)
     known = values > 1e-9 * max(values[-1], 0.0)
@@ -88,7 +88,7 @@ def with_size_one(side: Embedding) -> Embedding:
     )
 
 
-def _unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def _unit_rows(vectors: Float32Array) -> Float32Array:
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
     return np.asarray(scaled)

@@ -17,15 +17,15 @@ from leporid.data import StoredInteractions, store_interactions, transpose
 from leporid.embeddings.base import Initializer
 from leporid.embeddings.estimators import Leporid
 from leporid.embeddings.lanczos import basis_size
+from leporid.embeddings.landmarks import (
+    Landmarks,
+    landmark_count,
+    landmark_neighbours,
+)
 from leporid.embeddings.leporid import (
     LEPORIDConfig,
     SpectralInitializer,
     side_embedding,
-)
-from leporid.embeddings.out_of_sample import (
-    Landmarks,
-    landmark_count,
-    landmark_neighbours,
 )
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 
 from leporid.data import Interactions
+from leporid.embeddings.arrays import Float64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.eigenpairs import column_signs
 from leporid.embeddings.vectors import InitialEmbeddings, padded
@@ -26,9 +26,9 @@ _RESTARTS = 40
 """Restarts after which the dense solver takes over, where that takes seconds."""
 
 Triplets: TypeAlias = tuple[
-    NDArray[np.float64],
-    NDArray[np.float64],
-    NDArray[np.float64],
+    Float64Array,
+    Float64Array,
+    Float64Array,
 ]
 
 
@@ -57,7 +57,7 @@ def largest_triplets(
     operator: sparse.csr_array | LinearOperator,
     rank: int,
     seed: int,
-    dense: Callable[[], NDArray[np.float64]],
+    dense: Callable[[], Float64Array],
 ) -> Triplets:
     """U, s and V^T of a sparse matrix or linear operator, in any order; `dense` makes it an array.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from leporid.artifacts import check_sealed, read_arrays, write_arrays
 from leporid.config import JsonValue
 from leporid.data import IdMap
+from leporid.embeddings.arrays import BoolArray, Float32Array, Float64Array, FloatArray
 from leporid.errors import DataError, warn
 
 _FORMAT = "leporid.embeddings.2"
@@ -22,9 +23,9 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def standardize(
-    vectors: NDArray[np.float32],
+    vectors: Float32Array,
     scale: float = 1.0,
-) -> NDArray[np.float32]:
+) -> Float32Array:
     """Z-score each column and multiply by `scale`; a constant column becomes zero."""
     mean = vectors.mean(axis=0, dtype=np.float64)
     deviation = vectors.std(axis=0, dtype=np.float64)
@@ -39,8 +40,8 @@ def standardize(
 class Embedding:
     """float32[n, d] vectors with their eigenvalues (where there are any) and provenance."""
 
-    vectors: NDArray[np.float32]
-    eigenvalues: NDArray[np.float64] | None = None
+    vectors: Float32Array
+    eigenvalues: Float64Array | None = None
     """float64[d], eigenvalues of A in descending order; None for non-spectral methods."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Method, parameters and data hash, as JSON values."""
@@ -58,7 +59,7 @@ class Embedding:
         return int(self.vectors.shape[1])
 
     @property
-    def isolated(self) -> NDArray[np.bool_]:
+    def isolated(self) -> BoolArray:
         """bool[n]: the isolated rows, which are zero (see `embeddings.isolated`)."""
         return np.asarray(~self.vectors.any(axis=1))
 
@@ -146,7 +147,12 @@ class InitialEmbeddings:
             )
         return cls(users, items, user_ids, item_ids)
 
-    def aligned(self, users: IdMap, items: IdMap, seed: int = 0) -> Self:
+    def aligned(
+        self,
+        users: IdMap,
+        items: IdMap,
+        seed: int = 0,
+    ) -> Self:
         """Return the vectors of these users and items, by their ids and in their order.
 
         One without a vector gets the mean of the others plus noise of a hundredth of their
@@ -237,7 +243,7 @@ def _read_side(
     return embedding, ids
 
 
-def padded(vectors: NDArray[np.floating], dim: int) -> NDArray[np.float32]:
+def padded(vectors: FloatArray, dim: int) -> Float32Array:
     """float32[n, dim]: up to `dim` columns, and zeros where there are fewer."""
     out = np.zeros((len(vectors), dim), dtype=np.float32)
     out[:, : vectors.shape[1]] = vectors
