@@ -26,7 +26,7 @@ random         `random`: independent normal numbers
 registry       The names of the methods, resolved on first use
 row_lengths    The lengths of the rows of `leporid`
 saved          The folder in which a fitted estimator is saved
-scaling        How initial vectors are scaled before a model trains them
+scaling        The scaling of initial vectors before a model trains them
 streaming      `embed_stored`: `le` and `leporid` for data that does not fit into memory
 svd            `svd`: the truncated singular value decomposition of the interaction matrix
 table_extension  Out-of-sample extension of a trained table to new rows

@@ -69,7 +69,7 @@ class Leporid:
     k: int = setting(1000, at_least=1)
     """Neighbours per row, clipped to n - 1."""
     alpha: float = setting(0.5, at_least=0, at_most=1)
-    """How far every degree moves towards the largest one: 0 is plain LE."""
+    """Share by which every degree moves towards the largest one: 0 is plain LE."""
     normalized: bool = True
     """The symmetrically normalised Laplacian; False takes the unnormalised one."""
     metric: Literal["jaccard", "precomputed"] = "jaccard"

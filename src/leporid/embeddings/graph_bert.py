@@ -60,7 +60,7 @@ class GraphBertConfig(InitializerConfig):
     learning_rate: float = setting(1e-3, above=0)
     """Learning rate of Adam."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the transformer is trained."""
+    """Device on which the transformer is trained."""
 
     def validate(self) -> None:
         if self.dim % self.heads:

@@ -87,7 +87,7 @@ def basis_size(dim: int, width: int) -> tuple[int, int]:
 
 
 class PanelEngine:
-    """What `Lanczos` does to large arrays: an orthonormal basis and the newest block.
+    """The large arrays of `Lanczos`: an orthonormal basis and the newest block.
 
     Small matrices are float64; the basis is float32 or float64, with room for `basis_size` columns
     and one more block. It lies in row panels, [panels, columns, rows]: BLAS runs single-threaded

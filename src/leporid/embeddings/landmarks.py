@@ -17,7 +17,7 @@ from leporid.errors import ConfigError
 from leporid.graph import BinaryCSR
 
 Landmarks = int | float | Literal["auto"] | None
-"""How many rows to fit on: a number, a share in (0, 1), None for all, or by the number of rows."""
+"""Rows to fit on: a number, a share in (0, 1), None for all, or "auto" by the number of rows."""
 
 EXACT_UP_TO = 65_000
 """`auto` fits all rows up to here, at most four times the cost: benchmarks/records/scale.json."""

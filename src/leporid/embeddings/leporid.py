@@ -59,7 +59,7 @@ class SpectralConfig(InitializerConfig):
 @dataclass(frozen=True, kw_only=True)
 class LEPORIDConfig(SpectralConfig):
     alpha: float | Literal["auto"] = setting(0.5, at_least=0, at_most=1)
-    """How much of a node's degree is replaced by the largest degree; 0 is plain LE. 'auto' chooses
+    """Share of a node's degree that the largest degree replaces; 0 is plain LE. 'auto' chooses
     by a probe inside the training data."""
     lengths: Lengths | Literal["auto"] = "as-is"
     """Rows as the solver gives them; of unit length; or items as sums of their users' unit vectors,

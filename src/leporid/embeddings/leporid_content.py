@@ -68,7 +68,7 @@ class LEPORIDContentConfig(SpectralConfig):
 
 
 class _FittedItems(NamedTuple):
-    """What `extend` needs of a fit."""
+    """A fit, as far as `extend` needs it."""
 
     train: Interactions
     estimator: Leporid

@@ -53,7 +53,7 @@ class NetMFConfig(InitializerConfig):
     rank: int = setting(256, at_least=1)
     """Eigenpairs of the graph that approximate M."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the kNN graph and its eigenpairs are computed."""
+    """Device on which the kNN graph and its eigenpairs are computed."""
 
 
 class NetMF(Initializer):

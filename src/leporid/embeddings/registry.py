@@ -30,7 +30,7 @@ register = _registry.register
 
 
 class InitializerDescription(TypedDict):
-    """What an initialiser is and takes, as plain values."""
+    """An initialiser and its settings, as plain values."""
 
     name: str
     what: str
@@ -43,7 +43,7 @@ class InitializerDescription(TypedDict):
 
 
 def describe(name: str) -> InitializerDescription:
-    """Describe what the initialiser `name` is and takes, as plain values."""
+    """Describe the initialiser `name` and its settings."""
     initializer = get(name)
     description = _registry.describe(name)
     return {

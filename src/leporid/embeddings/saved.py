@@ -20,7 +20,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class SavedFit(TypedDict):
-    """What `spectral.json` says of a fitted estimator."""
+    """The contents of `spectral.json`: a fitted estimator without its arrays."""
 
     estimator: str
     """Name of the class."""

@@ -1,4 +1,4 @@
-"""How initial vectors are scaled before a model trains them.
+"""The scaling of initial vectors before a model trains them.
 
 The z-scores themselves are `standardize` and `Embedding.standardized` in `embeddings.vectors`.
 """
