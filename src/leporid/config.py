@@ -17,7 +17,7 @@ import textwrap
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, Self, TypeAlias, TypeVar
@@ -34,22 +34,8 @@ from leporid.errors import (
 )
 
 T = TypeVar("T")
-
-JsonValue: TypeAlias = (
-    str | int | float | bool | list["JsonValue"] | dict[str, "JsonValue"] | None
-)
-"""A value that JSON can hold. For parameters, `Mapping[str, JsonValue]` takes more dictionaries."""
-
-SettingValue: TypeAlias = (
-    str
-    | int
-    | float
-    | bool
-    | Sequence["SettingValue"]
-    | Mapping[str, "SettingValue"]
-    | None
-)
-"""What a setting of a model or initialiser can be; a mapping describes a member of a blend."""
+SettingValue: TypeAlias = Any
+JsonValue: TypeAlias = Any
 
 
 def canonical_hash(value: Any, length: int = 16) -> str:

@@ -13,15 +13,15 @@ from leporid.errors import DataError, warn
 from leporid.graph import canonical
 from leporid.kernel import kernel
 from leporid.machine import format_bytes, free_memory
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import (
     csr_parts,
     rows_times,
     top_k_products,
     unit_size,
 )
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
+from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
 from leporid.progress import ProgressLike
 
@@ -60,12 +60,12 @@ class EASE(ItemWeights):
     )
     """float32[n_items, n_items]: B; sparse where items are regressed on their nearest items."""
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         profiles, limit = self._remember(split.train), self._limit(split.n_items)
         if limit is None:
-            progress.start("ease", 1)
+            context.progress.start("ease", 1)
             self.weights = ease_weights(profiles, self.config.l2)
-            progress.advance(1)
+            context.progress.advance(1)
             return
         warn(
             f"{limit}: EASE regresses each of {split.n_items:,} items on its "
@@ -73,7 +73,7 @@ class EASE(ItemWeights):
             3,
         )
         settings = self.config.l2, self.config.neighbours
-        self.weights = neighbour_regressions(profiles, *settings, progress)
+        self.weights = neighbour_regressions(profiles, *settings, context.progress)
 
     def _limit(self, n_items: int) -> str | None:
         """Why the matrix is too large to be dense; None where it is not."""

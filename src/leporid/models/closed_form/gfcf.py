@@ -20,16 +20,11 @@ from leporid.config import Float, Int, SearchSpace, setting
 from leporid.data import Interactions, Split
 from leporid.embeddings import truncated_svd
 from leporid.graph import canonical
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ProfileConfig,
-    ProfileRecommender,
-    item_counts,
-    normalised,
-    rows_times,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import item_counts, normalised, rows_times
+from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
+from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
-from leporid.progress import ProgressLike
 from leporid.ranking import Indices, Scores
 
 
@@ -59,12 +54,12 @@ class GFCF(ProfileRecommender):
     _normalised: sparse.csr_array
     _filter: NDArray[np.float32] | None
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        progress.start("gfcf", 1)
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+        context.progress.start("gfcf", 1)
         self._remember(split.train)
         _, _, basis = truncated_svd(self._normalised, self.config.rank, seed)
         self.basis = basis.astype(np.float32)
-        progress.advance(1)
+        context.progress.advance(1)
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
         rows = super()._remember(train)

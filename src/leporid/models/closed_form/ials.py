@@ -19,15 +19,11 @@ from leporid.data import Sequences, Split
 from leporid.graph import canonical
 from leporid.kernel import INNER, kernel
 from leporid.machine import on_each_thread, one_thread_pool
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ProfileConfig,
-    ProfileRecommender,
-    csr_parts,
-    unit_size,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import csr_parts, unit_size
+from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
+from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
-from leporid.progress import ProgressLike
 from leporid.ranking import Indices, Scores
 
 _STEPS = 2
@@ -137,7 +133,7 @@ class IALS(ProfileRecommender):
     """float32[n_items, D]: q."""
     _columns: Columns | None = None
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         profiles = self._remember(split.train)
         by_item = canonical(profiles.T)
         root = float(np.sqrt(profiles.nnz / (split.n_users * split.n_items)))
@@ -152,7 +148,7 @@ class IALS(ProfileRecommender):
             if (given := getattr(self.config, name)) != "auto"
         }
         self.config = self.config.replace(**found)
-        progress.start("ials", self.config.iterations)
+        context.progress.start("ials", self.config.iterations)
         with one_thread_pool() as threads:
             users = first_factors(profiles, by_item, found["dim"], seed)
             items = np.zeros((split.n_items, users.shape[1]), dtype=np.float32)
@@ -160,7 +156,7 @@ class IALS(ProfileRecommender):
                 items = Columns.of(users, self.config).solve(by_item, items, threads)
                 before = users if sweep < self.config.iterations - 1 else None
                 users = Columns.of(items, self.config).solve(profiles, before, threads)
-                progress.advance(1)
+                context.progress.advance(1)
         self.user_factors, self.item_factors = users, items
 
     def _fold_in(self, profiles: sparse.csr_array) -> NDArray[np.float32]:

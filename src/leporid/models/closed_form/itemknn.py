@@ -14,13 +14,10 @@ from leporid.data import Interactions, Split, item_features
 from leporid.embeddings import nearest_by_content
 from leporid.errors import ConfigError
 from leporid.graph import canonical, top_k_neighbours
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
-    top_k_products,
-)
-from leporid.progress import ProgressLike
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import top_k_products
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
+from leporid.models.context import FitContext
 from leporid.ranking import Indices
 
 _COSINES = ("cosine", "asymmetric_cosine")
@@ -95,19 +92,16 @@ class ItemKNN(ItemWeights):
     config: ItemKNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
 
-    def _fit(
-        self, split: Split, *, seed: int, progress: ProgressLike, tables: Any = None
-    ) -> None:
-        """The table of "items" in `tables` replaces the file of `item_table`."""
-        progress.start("itemknn", 1)
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+        context.progress.start("itemknn", 1)
         by_item = canonical(self._votes(self._remember(split.train)).T)
         neighbours = neighbour_weights(by_item, self.config)
         if self.config.item_table:
-            table = (tables or {}).get("items", self.config.item_table)
+            table = context.tables.get("items", self.config.item_table)
             neighbours = self._with_content(neighbours, split.train, table)
         # Row j holds the neighbours of the target j, so the voting matrix is the transpose.
         self.weights = canonical(neighbours.T)
-        progress.advance(1)
+        context.progress.advance(1)
 
     def _with_content(
         self, by_users: Any, train: Interactions, table: Any

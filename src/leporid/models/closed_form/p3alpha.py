@@ -9,15 +9,14 @@ from scipy import sparse
 from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.data import Split
 from leporid.graph import canonical
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import (
     item_counts,
     top_k_of_columns,
     top_k_products,
 )
-from leporid.progress import ProgressLike
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
+from leporid.models.context import FitContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +43,8 @@ class P3Alpha(ItemWeights):
         **WINDOW_SPACE,
     }
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        progress.start(self.name, 1)
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+        context.progress.start(self.name, 1)
         profiles = self._remember(split.train)
         if self.config.normalize == "auto":
             pairs = np.linalg.norm(np.diff(profiles.indptr)) ** 2
@@ -54,7 +53,7 @@ class P3Alpha(ItemWeights):
             )
         c, beta = self.config, getattr(self.config, "beta", 0.0)  # a setting of RP3beta
         self.weights = walk_weights(profiles, c.top_k, c.alpha, beta, bool(c.normalize))
-        progress.advance(1)
+        context.progress.advance(1)
 
 
 def walk_weights(

@@ -9,7 +9,7 @@ from leporid.config import Config, Float, SearchSpace, setting
 from leporid.data import Split
 from leporid.errors import warn
 from leporid.models.closed_form.toppop import TopPop
-from leporid.progress import ProgressLike
+from leporid.models.context import FitContext
 
 _LAST_SHARE = 0.1
 """Interactions that are the newest where the unit of the times is not known."""
@@ -34,7 +34,7 @@ class Recent(TopPop):
     config: RecentConfig
     search_space: ClassVar[SearchSpace] = {"days": Float(1.0, 365.0, log=True)}
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         train, newest = split.train.goals, np.zeros(split.n_items, np.int64)
         if train.time is None:
             text = "the training part has no times: recent ranks by the interactions of all time"

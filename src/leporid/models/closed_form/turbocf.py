@@ -22,14 +22,11 @@ from leporid.data import Split
 from leporid.errors import DataError
 from leporid.graph import canonical
 from leporid.models.base import kinds_of
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
-    normalised,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import normalised
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
+from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
-from leporid.progress import ProgressLike
 
 FILTERS = {
     "linear": (1.0,),
@@ -71,13 +68,13 @@ class TurboCF(ItemWeights):
     )
     """float32[n_items, n_items]: H, sparse where it is linear."""
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         config, coefficients = self.config, FILTERS[self.config.filter]
         alpha = config.alpha
         if alpha == "auto":
             alpha = 0.55 if "short histories" in kinds_of(split.train) else 0.5
             self.config = config.replace(alpha=alpha)
-        progress.start("turbocf", 1)
+        context.progress.start("turbocf", 1)
         rows = self._remember(split.train)
         pairs = split.n_items**2
         if (
@@ -94,7 +91,7 @@ class TurboCF(ItemWeights):
         self.weights = (
             graph if len(coefficients) == 1 else polynomial(graph, coefficients)
         )
-        progress.advance(1)
+        context.progress.advance(1)
 
 
 def item_graph(
