@@ -102,7 +102,8 @@ def item_file_digest(items: str) -> str:
     """
     path = Path(items).expanduser()
     ids = path.parent / f"{path.stem}.ids.npy"
-    contents = b"".join(file.read_bytes() for file in (path, ids) if file.is_file())
+    files = [file for file in (path, ids) if file.is_file()]
+    contents = b"".join(file.read_bytes() for file in files)
     return hashlib.sha256(contents or items.encode()).hexdigest()[:16]
 
 

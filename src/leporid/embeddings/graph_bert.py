@@ -353,6 +353,17 @@ def intimate_nodes(
     progress.start("intimacy", -(-n // chunk))
     for begin in range(0, n, chunk):
         end = min(begin + chunk, n)
-        _rows(indptr, indices, k, alpha, tolerance, lanes, begin, end, nodes, values)
+        _rows(
+            indptr,
+            indices,
+            k,
+            alpha,
+            tolerance,
+            lanes,
+            begin,
+            end,
+            nodes,
+            values,
+        )
         progress.advance()
     return nodes, values

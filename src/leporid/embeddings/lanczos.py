@@ -375,7 +375,9 @@ def finish(
     image = exact(vectors)
     projected = get(vectors.T @ image)
     gram = get(vectors.T @ vectors)
-    ascending, rotation = eigh((projected + projected.T) / 2.0, (gram + gram.T) / 2.0)
+    projected = (projected + projected.T) / 2.0
+    gram = (gram + gram.T) / 2.0
+    ascending, rotation = eigh(projected, gram)
     values = ascending[::-1].copy()
     turn = put(rotation[:, ::-1])
     vectors = vectors @ turn

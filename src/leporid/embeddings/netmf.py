@@ -136,7 +136,12 @@ def deepwalk_factors(
         progress=progress,
     )
     filtered = deepwalk_filter(pairs.values, window)
-    inverse = np.divide(1.0, np.sqrt(degrees), out=np.zeros(graph.n), where=degrees > 0)
+    inverse = np.divide(
+        1.0,
+        np.sqrt(degrees),
+        out=np.zeros(graph.n),
+        where=degrees > 0,
+    )
     weights = np.sqrt(np.abs(filtered) * (degrees.sum() / negatives))
     left = pairs.vectors.astype(np.float64) * inverse[:, None] * weights
     return left.astype(np.float32), np.sign(filtered).astype(np.float32)

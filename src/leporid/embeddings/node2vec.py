@@ -244,7 +244,16 @@ def count_visits(
     for lane in numba.prange(lanes):
         walk = np.empty(length, np.int32)
         for w in range(lane, len(starts), lanes):
-            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            walk_into(
+                walk,
+                indptr,
+                indices,
+                starts[w],
+                p,
+                q,
+                seed,
+                np.uint64(w),
+            )
             for node in walk:
                 visits[lane, node] += 1
     total: Int64Array = visits.sum(axis=0)
@@ -358,7 +367,16 @@ def train_round(  # noqa: PLR0913 - a compiled kernel
         space = np.empty((space_rows, inputs.shape[2]), np.float32)
         begin = first + r * walks
         for w in range(begin, min(begin + walks, len(starts))):
-            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            walk_into(
+                walk,
+                indptr,
+                indices,
+                starts[w],
+                p,
+                q,
+                seed,
+                np.uint64(w),
+            )
             state = stream(seed, np.uint64(w), np.uint64(epoch + 2))
             for position in range(length):
                 state = next_state(state)

@@ -48,7 +48,12 @@ class RowExtension:
             return self.vectors.astype(np.float64)
         factor = np.zeros_like(self.degrees)
         regularized = regularized_degrees(self.degrees, self.alpha)
-        np.divide(1.0, np.sqrt(regularized), out=factor, where=self.degrees > 0.0)
+        np.divide(
+            1.0,
+            np.sqrt(regularized),
+            out=factor,
+            where=self.degrees > 0.0,
+        )
         return factor[:, None] * self.vectors
 
     def finish(

@@ -90,5 +90,10 @@ def with_size_one(side: Embedding) -> Embedding:
 
 def _unit_rows(vectors: Float32Array) -> Float32Array:
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
+    scaled = np.divide(
+        vectors,
+        length,
+        out=np.zeros_like(vectors),
+        where=length > 0,
+    )
     return np.asarray(scaled)

@@ -67,7 +67,13 @@ def largest_triplets(
     is_small = operator.shape[0] * operator.shape[1] <= _DENSE_CELLS
     restarts = _RESTARTS if is_small else None
     try:
-        u, s, vt = svds(operator, k=rank, v0=first, maxiter=restarts, solver="arpack")
+        u, s, vt = svds(
+            operator,
+            k=rank,
+            v0=first,
+            maxiter=restarts,
+            solver="arpack",
+        )
     except ArpackError:
         if is_small:
             return np.linalg.svd(dense(), full_matrices=False)
