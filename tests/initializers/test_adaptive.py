@@ -9,8 +9,9 @@ import pytest
 
 import leporid
 from leporid.embeddings import get
-from leporid.embeddings.base import cached_fit
-from leporid.embeddings.leporid import half_whitened, inner_split, item_sums
+from leporid.embeddings.fit import cached_fit
+from leporid.embeddings.probe import inner_split
+from leporid.embeddings.row_lengths import half_whitened, item_sums
 from leporid.errors import ConfigError
 from leporid.evaluation import probe
 

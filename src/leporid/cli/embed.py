@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,14 +28,6 @@ from leporid.errors import ConfigError, UnknownNameError
 if TYPE_CHECKING:
     from leporid.data import Interactions
     from leporid.embeddings import Embedding, InitialEmbeddings, Initializer
-
-
-@runtime_checkable
-class _FitsOnCluster(Protocol):
-    """An initialiser that can be fitted on a Dask cluster."""
-
-    client: object | None
-    """Client of the cluster; None: fitted in this process."""
 
 
 @dataclass(frozen=True)
@@ -213,19 +205,19 @@ def _fit(
         return cached_fit(
             initializer, train, use_cache=resources.cache, progress=progress
         )
-    if not isinstance(initializer, _FitsOnCluster):
+    if not initializer.runs_on_cluster:
         raise ConfigError(f"--scheduler is for le and leporid, not {initializer.name}")
 
     from leporid.distributed import connect
 
     with connect(resources.scheduler) as client:
-        initializer.client = client
+        initializer.cluster = client
         try:
             return cached_fit(
                 initializer, train, use_cache=resources.cache, progress=progress
             )
         finally:
-            initializer.client = None
+            initializer.cluster = None
 
 
 def _fit_out_of_core(
