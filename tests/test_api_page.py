@@ -44,7 +44,9 @@ FOR_OTHER_PACKAGES = {
         *("cached_fit", "content_edges", "nearest_by_content"),
         *("principal_components", "standardizes", "truncated_svd"),
     },
-    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "TARGETS"},
+    "interop": {
+        *("BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "MOVED", "TARGETS"),
+    },
     "models": {
         *(
             "BuildContext",
