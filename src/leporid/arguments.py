@@ -29,6 +29,8 @@ _WORDS: Mapping[Any, str] = {
     type(None): "None",
 }
 """How the kinds of values that can be checked are called in messages."""
+_SAID_BETTER = ("Split",)
+"""Types whose absence `leporid.data.expect` answers with the call that makes one."""
 _SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _LIST_EXAMPLES: Mapping[Any, str] = {int: "[1, 5, 10]", str: "['NDCG', 'HR']"}
 
@@ -183,7 +185,8 @@ def is_checked_class(kind: type) -> bool:
 
     Other classes may be stood in for by objects that behave like them.
     """
-    return kind in _WORDS or kind.__module__.startswith("leporid.data.")
+    is_data = kind.__module__.startswith("leporid.data.")
+    return kind in _WORDS or (is_data and kind.__name__ not in _SAID_BETTER)
 
 
 def _is_list(option: Any) -> bool:
