@@ -5,7 +5,7 @@ Names are loaded on first use, like those of every package.
 
 from leporid import embeddings
 
-__all__ = [
+_NAMES = [
     "Embedding",
     "InitialEmbeddings",
     "Initializer",
@@ -22,11 +22,11 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Return a public name of `leporid.embeddings`."""
-    if name not in __all__:
+    if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(embeddings, name)
 
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return __all__
+    return _NAMES
