@@ -17,7 +17,7 @@ import textwrap
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, Self, TypeAlias, TypeVar
@@ -34,6 +34,22 @@ from leporid.errors import (
 )
 
 T = TypeVar("T")
+
+JsonValue: TypeAlias = (
+    str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+)
+"""A value that JSON can hold. For parameters, `Mapping[str, JsonValue]` takes more dictionaries."""
+
+SettingValue: TypeAlias = (
+    str
+    | int
+    | float
+    | bool
+    | None
+    | Sequence["SettingValue"]
+    | Mapping[str, "SettingValue"]
+)
+"""What a setting of a model or initialiser can be; a mapping describes a member of a blend."""
 
 
 def canonical_hash(value: Any, length: int = 16) -> str:
