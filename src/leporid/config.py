@@ -36,7 +36,7 @@ from leporid.errors import (
 T = TypeVar("T")
 
 JsonValue: TypeAlias = (
-    str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+    str | int | float | bool | list["JsonValue"] | dict[str, "JsonValue"] | None
 )
 """A value that JSON can hold. For parameters, `Mapping[str, JsonValue]` takes more dictionaries."""
 
@@ -45,9 +45,9 @@ SettingValue: TypeAlias = (
     | int
     | float
     | bool
-    | None
     | Sequence["SettingValue"]
     | Mapping[str, "SettingValue"]
+    | None
 )
 """What a setting of a model or initialiser can be; a mapping describes a member of a blend."""
 
