@@ -215,7 +215,7 @@ def resealed(path: Path) -> None:
     """Manifests that describe what is there now, as somebody would write who knows the format."""
     for file in sorted(path.rglob("manifest.json"), key=lambda p: -len(p.parts)):
         try:
-            manifest = json.loads(file.read_text())
+            manifest = read_json(file)
             for kind, files in manifest["kinds"].items():
                 write_manifest(
                     file.parent, kind, *(n for n in files if (file.parent / n).is_file())
