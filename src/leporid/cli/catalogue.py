@@ -56,9 +56,9 @@ def doctor(json_output: Json = False) -> None:
     for row in report["extras"]:
         advice = f"missing {', '.join(row['missing'])}: {install_command(row['extra'])}"
         parts.append(f"extra {row['extra']}: {advice if row['missing'] else 'present'}")
-    for row in report["self_tests"]:
-        result = "ok" if row["ok"] else f"FAILED: {row['detail']}"
-        parts.append(f"self-test {row['name']}: {result}")
+    for test in report["self_tests"]:
+        result = "ok" if test["ok"] else f"FAILED: {test['detail']}"
+        parts.append(f"self-test {test['name']}: {result}")
     show(json_output, report, *parts)
     if not all(row["ok"] for row in report["self_tests"]):
         raise typer.Exit(1)
