@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid.artifacts import write_json
-from leporid.runs.record import peak_memory_mb
+from leporid.runs.meter import peak_memory_mb
 
 __all__ = ["machine", "markdown_table", "peak_memory_mb", "timed", "write_record"]
 

@@ -14,8 +14,8 @@ from typing import Any
 from leporid import models
 from leporid.data import Split
 from leporid.errors import MissingExtraError
-from leporid.models import Recommender
-from leporid.runs import FittedRun, Meter, RunRecord, record_run, tune
+from leporid.models import ModelSpec, Recommender
+from leporid.runs import Run, RunRecord, RunSpec, execute, record_of, tune
 from reproduction.store import PackedResults
 
 BASELINES = "baselines"
@@ -68,17 +68,24 @@ def tune_classical(
             }
             how = {"experiment": BASELINES, "extra": {"tuning": tuning}, **about}
             runs.append(fit_and_record(cls(**best.best_config), split, **how))
-        for _, record, table in runs:
-            results.add(record, table)
+        records = [record_of(run) for run in runs]
+        for record, run in zip(records, runs, strict=True):
+            results.add(record, run.test)
             earlier = results.records(dataset, [record.experiment]) if replace else []
             same = [r.key for r in earlier if (r.model, r.seed) == (record.model, seed)]
             results.remove(key for key in same if key != record.key)
-        found.append(tuple(run.record for run in runs))
+        found.append(tuple(records))
     return found
 
 
-def fit_and_record(model: Recommender, split: Split, **about: Any) -> FittedRun:
+def fit_and_record(
+    model: Recommender, split: Split, *, dataset: str, experiment: str, seed: int, extra: Any = None
+) -> Run:
     """A classical model, fitted and tested once."""
-    with Meter() as meter:
-        fitted = model.fit(split, seed=about["seed"])
-    return record_run(fitted, split, meter, init=None, recipe=None, **about)
+    spec = RunSpec(
+        ModelSpec(type(model), model.asked, seed=seed),
+        dataset=dataset,
+        experiment=experiment,
+        extra=extra or {},
+    )
+    return execute(spec, split)

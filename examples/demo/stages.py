@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from leporid.artifacts import atomic_path
+from leporid.config import SettingValue
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.embeddings import initial_embeddings
 from leporid.errors import DataError
 from leporid.evaluation import Comparison, compare, evaluate
-from leporid.models import get
+from leporid.models import Init, ModelSpec, get
 from leporid.progress import ProgressLike
-from leporid.runs import train_to_folder
+from leporid.runs import Run, RunSpec, execute_to_folder
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split
@@ -80,20 +81,31 @@ def run_demo(
     vectors.save(output / "embeddings.safetensors")
     curves, everyone, tail = two_towers(split, vectors, 2 * steps, progress)
 
-    def dlr2(part: str, folder: str, init: Any, **own: Any) -> Any:
-        progress.start(part)
-        spec: dict[str, Any] = {"dataset": Path(data).stem, "seed": seed}
-        own = {"baselines": False, **spec, **own}
-        return train_to_folder(output / folder, "dlr2", split, init, progress=progress, **own)
+    def dlr2(stage: str, folder: str, init: Init, recipe: str, **settings: SettingValue) -> Run:
+        """Train DLR2 into a folder of its own."""
+        progress.start(stage)
+        model = ModelSpec.resolve(
+            "dlr2", split.train, init=init, recipe=recipe, seed=seed,
+            settings={"steps": steps, **settings}, cache=True,
+        )  # fmt: skip
+        spec = RunSpec(model, dataset=Path(data).stem)
+        spec = spec.with_baselines(split) if recipe == "general" else spec
+        run, _ = execute_to_folder(spec, split, output / folder, progress=progress)
+        return run
 
-    own: dict[str, Any] = {"recipe": "general", "settings": {"steps": steps}, "baselines": True}
-    best, check = dlr2("part 3 of 5: DLR2, then baselines", "dlr2", vectors, **own)
+    best = dlr2("part 3 of 5: DLR2, then baselines", "dlr2", vectors, "general")
+    assert best.check is not None
+    check = best.check
     rows = [_row(baseline.name, baseline.metrics) for baseline in check.baselines]
     # Of the paper's networks the one that trains in seconds on a CPU.
-    own = {"recipe": "paper", "settings": {"architecture": "no_conv", "steps": steps}}
+    small = {"architecture": "no_conv"}
     paper = {
-        "random": dlr2("part 5 of 5: the paper's recipe", "paper-random", "random", **own),
-        "LEPORID": dlr2("part 5 of 5: the same from LEPORID", "paper-leporid", vectors, **own),
+        "random": dlr2(
+            "part 5 of 5: the paper's recipe", "paper-random", "random", "paper", **small
+        ),
+        "LEPORID": dlr2(
+            "part 5 of 5: the same from LEPORID", "paper-leporid", vectors, "paper", **small
+        ),
     }
     names = _write_titles(output / "items.parquet", split, titles)
     user, history, picks = _recommendations(best.model, split, names, seed)
@@ -106,12 +118,12 @@ def run_demo(
         curves=curves,
         everyone=everyone,
         tail=tail,
-        rows=[*rows, _row("DLR2", best.record.metrics)],
+        rows=[*rows, _row("DLR2", best.test.mean())],
         comparisons=[replace(b.comparison, name_a="DLR2") for b in check.baselines],
         user=user,
         history=history,
         picks=picks,
-        paper_rows=[_row(f"{k} init", run.record.metrics) for k, (run, _) in paper.items()],
+        paper_rows=[_row(f"{name} init", run.test.mean()) for name, run in paper.items()],
         seconds=time.perf_counter() - began,
     )
 

@@ -83,7 +83,7 @@ def write_json(target: str | Path, value: object) -> None:
 def read_json(path: str | Path) -> Any:
     """Read JSON; a missing, broken or huge file, or a pipe or device, is a `DataError`."""
     try:
-        size = _regular_size(path)
+        size = regular_size(path)
         if size > LARGEST_JSON:
             raise DataError(
                 f"{path} has {size / 2**20:,.0f} MiB, and a JSON file may have at most "
@@ -98,7 +98,7 @@ def read_json(path: str | Path) -> Any:
         raise DataError(f"{path} is not valid JSON: {error}") from None
 
 
-def _regular_size(path: str | Path) -> int:
+def regular_size(path: str | Path) -> int:
     """Return the bytes of a file; a pipe or a device, which may never end, is a `DataError`."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
@@ -326,7 +326,7 @@ def check_manifest(
 
 def _is_as_described(path: Path, entry: Mapping[str, object]) -> bool:
     """Return whether a file has the size and the digest that its manifest has."""
-    if _regular_size(path) != entry.get("bytes"):
+    if regular_size(path) != entry.get("bytes"):
         return False
     return _describe(path)["blake2b"] == entry.get("blake2b")
 

@@ -20,9 +20,9 @@ from leporid.errors import ConfigError, closest
 T = TypeVar("T")
 
 JsonValue: TypeAlias = (
-    str | int | float | bool | list["JsonValue"] | dict[str, "JsonValue"] | None
+    str | int | float | bool | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
 )
-"""A value that JSON can hold. For parameters, `Mapping[str, JsonValue]` takes more dictionaries."""
+"""A value that JSON can hold; dictionaries and lists of numbers are among them."""
 
 SettingValue: TypeAlias = (
     str

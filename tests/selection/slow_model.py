@@ -7,7 +7,7 @@ import time
 from leporid import models
 from leporid.data import Split
 from leporid.models.closed_form.toppop import TopPop
-from leporid.progress import ProgressLike
+from leporid.models.context import FitContext
 
 
 class Sleeper(TopPop):
@@ -16,9 +16,9 @@ class Sleeper(TopPop):
     name = "sleeper"
     wait = staticmethod(time.sleep)
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         self.wait(60 * (len(split.train) / 2000) ** 1.5)
-        super()._fit(split, seed=seed, progress=progress)
+        super()._fit(split, seed, context)
 
 
 if "sleeper" not in models.available():

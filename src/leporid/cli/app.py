@@ -29,8 +29,7 @@ app = typer.Typer(
 )
 
 COMMANDS = {
-    **{name: name for name in ("data", "train", "choose", "inspect")},
-    "embed": "train",
+    **{name: name for name in ("data", "embed", "train", "choose", "inspect")},
     **dict.fromkeys(("evaluate", "compare", "tune", "run"), "experiments"),
     **dict.fromkeys(("recommend", "extend", "export", "serve"), "deploy"),
     **dict.fromkeys(("models", "initializers", "doctor"), "catalogue"),

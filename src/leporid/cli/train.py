@@ -1,21 +1,15 @@
-"""`leporid embed` and `train`: an interaction log in, vectors or a tested model out."""
+"""`leporid train`: an interaction log in, a tested model out."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from leporid import embeddings, models
 from leporid.cli.options import (
     Dataset,
     Device,
-    DeviceName,
-    FormatOptions,
     Json,
     Output,
     Seed,
@@ -24,198 +18,15 @@ from leporid.cli.options import (
     parse_settings,
     show,
 )
-from leporid.errors import ConfigError, UnknownNameError
+from leporid.config import JsonValue, SettingValue
+from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leporid.data import Interactions
-    from leporid.embeddings import InitialEmbeddings
+    from leporid.data import Split
+    from leporid.models import ModelSpec
     from leporid.runs import BaselineCheck, RunRecord
 
-
-_WHOLE_LOG = ("order", "weight", "duplicates", "event", "event_weights", "goal")
-"""Options that a log read in pieces cannot have."""
-
-
-@dataclass(frozen=True)
-class _Method:
-    """Which vectors."""
-
-    method: Annotated[str, "A name of `leporid initializers`."] = "leporid"
-    dim: Annotated[int, "Number of columns."] = 64
-    k: Annotated[
-        int | None, "Neighbours in the KNN graph (le, leporid, netmf) [1000]."
-    ] = None
-    alpha: Annotated[float | None, "Popularity regularisation (leporid) [0.5]."] = None
-    landmarks: Annotated[
-        str | None, "Fit on so many users (or auto), extend to the rest."
-    ] = None
-    seed: Seed = 0
-    device: Annotated[
-        str | None, DeviceName("auto, cpu or cuda, for methods that can use a GPU.")
-    ] = None
-    set: Annotated[list[str] | None, "Another setting of the method, NAME=VALUE."] = (
-        None
-    )
-
-    def initializer(self) -> Any:
-        settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.set)}
-        named = {"k": self.k, "alpha": self.alpha, "device": self.device}
-        settings |= {name: value for name, value in named.items() if value is not None}
-        if self.landmarks is not None:
-            settings |= parse_settings([f"landmarks={self.landmarks}"])
-        return embeddings.get(self.method)(**settings)
-
-
-@dataclass(frozen=True)
-class _Resources:
-    """Where they are computed, and from what."""
-
-    scheduler: Annotated[
-        str | None, "Dask cluster to use: tcp://host:port (le, leporid)."
-    ] = None
-    memory: Annotated[
-        str | None, "Stay within it, such as 2GB: DATA streams (le, leporid)."
-    ] = None
-    cache: Annotated[bool, "Read and keep fitted vectors on disk."] = True
-
-
-def embed(
-    data: SplitSource,
-    output: Output,
-    method: _Method,
-    resources: _Resources,
-    format: FormatOptions,
-    log: SplitOptions,
-    part: Annotated[
-        str, "all of DATA, or train: what its split would train on."
-    ] = "all",
-    json_output: Json = False,
-) -> None:
-    """Compute initial embeddings for every user and item of DATA.
-
-    Vectors of a whole log are for a model to deploy. For a benchmark give --part train, or a
-    folder of `leporid data split`, of which only the training part is read: vectors that have
-    seen the test part leak it.
-    """
-    from leporid.interop import INITIALIZE_LINES, write_embeddings
-
-    initializer = method.initializer()
-    train, protocol = _read(data, part, log, resources, json_output)
-    began = perf_counter()
-    if train is None:
-        vectors = _out_of_core(
-            initializer, data, output, resources, log, not json_output
-        )
-    else:
-        vectors = _fit(initializer, train, resources, not json_output)
-    seconds = perf_counter() - began
-    files = write_embeddings(vectors, output, **vars(format))
-    rows = []
-    for side, embedding, _ in vectors.sides():
-        about, residual = embedding.provenance, embedding.provenance.get("residual")
-        zero = int((~embedding.vectors.any(axis=1)).sum())
-        row = {"side": side, "rows": embedding.n, "dim": embedding.dim}
-        row |= {
-            "isolated": int(about.get("isolated", zero)),
-            "landmarks": about.get("landmarks"),
-        }
-        rows.append(row | {"largest residual": residual and float(f"{residual:.3g}")})
-    # Columns that say something, "-" where a side has nothing to say.
-    shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
-    table = [
-        {key: "-" if row[key] is None else row[key] for key in shown} for row in rows
-    ]
-    report = {"method": method.method, "settings": initializer.config.to_dict()}
-    report |= {"seconds": seconds, "sides": rows, "format": format.format}
-    report |= {"part": "train" if protocol else "all", "protocol": protocol}
-    lines = [f"\n{INITIALIZE_LINES % output}"] if format.format == "recbole" else []
-    title = f"{method.method}, {seconds:.2f} s"
-    show(json_output, report, (title, table), *lines, files=files)
-
-
-def _read(
-    data: str, part: str, log: SplitOptions, resources: _Resources, quiet: bool
-) -> tuple[Interactions | None, str | None]:
-    """What is embedded (None: DATA is streamed), and the protocol where it is a training part."""
-    from leporid.data import is_split
-
-    if log.weight is not None:
-        raise ConfigError(
-            "initial embeddings do not depend on weights: leave out --weight"
-        )
-    if part not in ("all", "train"):
-        raise UnknownNameError("part", part, ["all", "train"])
-    if part == "train" or is_split(data):
-        if resources.memory:
-            raise ConfigError(
-                "--memory streams a whole log: leave it out to embed a training part"
-            )
-        split = log.split(data, quiet=quiet)
-        if not quiet:
-            typer.echo(f"embedding the training part of {split.protocol}", err=True)
-        return split.train, split.protocol
-    if (log.protocol, log.split_seed) != (
-        SplitOptions.protocol,
-        SplitOptions.split_seed,
-    ):
-        raise ConfigError("--protocol and --split-seed go with --part train")
-    if not quiet:
-        advice = "for a benchmark give --part train"
-        typer.echo(f"embedding the whole log, the test part too: {advice}", err=True)
-    return None if resources.memory else log.load(data, quiet=quiet), None
-
-
-def _fit(
-    initializer: Any, train: Any, resources: _Resources, progress: bool
-) -> InitialEmbeddings:
-    """The vectors, from the cache or from a cluster where those are asked."""
-    from leporid.embeddings import cached_fit
-
-    with ExitStack() as stack:
-        if resources.scheduler is not None:
-            if not hasattr(initializer, "client"):
-                raise ConfigError(
-                    f"--scheduler is for le and leporid, not {initializer.name}"
-                )
-
-            from leporid.distributed import connect
-
-            initializer.client = stack.enter_context(connect(resources.scheduler))
-            stack.callback(setattr, initializer, "client", None)
-        return cached_fit(
-            initializer, train, use_cache=resources.cache, progress=progress
-        )
-
-
-def _out_of_core(
-    initializer: Any,
-    data: str,
-    output: Path,
-    resources: _Resources,
-    log: SplitOptions,
-    progress: bool,
-) -> InitialEmbeddings:
-    """Within a memory limit, with the files it needs meanwhile beside the output."""
-    from leporid.embeddings import embed_stored
-
-    options, default = asdict(log), asdict(SplitOptions())
-    refused = {key: options.pop(key) for key in _WHOLE_LOG}
-    others = {key: value for key, value in refused.items() if value != default[key]}
-    others["scheduler"] = resources.scheduler
-    for option, value in others.items():
-        if value is not None:
-            option = option.replace("_", "-")
-            raise ConfigError(
-                f"--memory and --{option} do not go together: leave one out"
-            )
-    for key in ("protocol", "split_seed", "include_seen"):  # they are about a split
-        del options[key]
-    with suppress(OSError):  # what it needs meanwhile cannot be written then either
-        output.parent.mkdir(parents=True, exist_ok=True)
-    memory, scratch = resources.memory or "", output.parent
-    return embed_stored(
-        initializer, data, memory, scratch=scratch, progress=progress, **options
-    )
+SHOWN_METRICS = ("HR@10", "F1@10", "NDCG@10")
 
 
 @dataclass(frozen=True)
@@ -246,31 +57,65 @@ class _Training:
     final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
     resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
 
-    def arguments(self) -> dict[str, Any]:
-        """Of `train_to_folder`; invalid settings are refused before any data is read."""
-        cls, values = models.get(self.model), dict(vars(self))
-        takes = cls.takes_initial_vectors
-        if self.init not in (None, "none") and not takes:
+    def check(self) -> None:
+        """Refuse settings that do not exist, before any data is read."""
+        model_class = models.get(self.model)
+        recipe = models.named_recipe(model_class, self.named_recipe)
+        settings = model_class.recipe_settings(recipe) | self.settings()
+        model_class.config_class.from_dict(settings)
+        if self.init not in (None, "none") and not model_class.takes_initial_vectors:
             raise ConfigError(
                 f"{self.model} has no embedding tables to fill: leave --init out"
             )
-        init = values["init"] = self.init or ("leporid" if takes else "none")
-        settings = values["settings"] = parse_settings(values.pop("set"))
-        if (steps := values.pop("steps")) is not None:
-            settings["steps"] = steps
-        init_settings = parse_settings(values.pop("init_set"), "--init-set")
-        if init != "none":
-            config = embeddings.get(init).config_class
-            if self.items and hasattr(config, "items"):
-                init_settings = {"items": self.items, **init_settings}
-            config.from_dict(init_settings)
+        init_settings = self.init_settings()
+        if self.resolved_init is not None:
+            embeddings.get(self.resolved_init).config_class.from_dict(init_settings)
         elif init_settings:
             raise ConfigError("--init-set needs an initialiser: name one with --init")
-        values["features"] = "auto" if self.features is None else self.features
-        values["recipe"] = models.named_recipe(
-            cls, self.recipe or models.DEFAULT_RECIPE
+
+    @property
+    def named_recipe(self) -> str:
+        """The recipe that was named, or the default one."""
+        return self.recipe or models.DEFAULT_RECIPE
+
+    @property
+    def resolved_init(self) -> str | None:
+        """The initialiser that was named, or LEPORID for models with embedding tables."""
+        if self.init == "none":
+            return None
+        if self.init is None and not models.get(self.model).takes_initial_vectors:
+            return None
+        return self.init or "leporid"
+
+    def settings(self) -> dict[str, SettingValue]:
+        """Return the settings of the model that were typed."""
+        settings = parse_settings(self.set)
+        if self.steps is not None:
+            settings["steps"] = self.steps
+        return settings
+
+    def init_settings(self) -> dict[str, SettingValue]:
+        """Return the settings of the initialiser; one that reads content gets the item table."""
+        settings = parse_settings(self.init_set, "--init-set")
+        init = self.resolved_init
+        if init is None or self.items is None:
+            return settings
+        if "items" in embeddings.get(init).config_class().to_dict():
+            return {"items": self.items, **settings}
+        return settings
+
+    def spec(self, split: Split, settings: dict[str, SettingValue]) -> ModelSpec:
+        """Resolve what to fit; `settings` make the model read feature tables."""
+        return models.ModelSpec.resolve(
+            self.model,
+            split.train,
+            init=self.resolved_init,
+            recipe=self.named_recipe,
+            seed=self.seed,
+            settings={**settings, **self.settings()},
+            init_settings=self.init_settings(),
+            cache=True,
         )
-        return {**values, "init_settings": init_settings}
 
 
 def train(
@@ -289,47 +134,68 @@ def train(
     steps so tested are then fitted on everything. Ctrl-C leaves a checkpoint; the same command
     with --resume goes on from it.
     """
-    arguments = training.arguments()
-    from leporid.runs import train_to_folder
+    training.check()
+    from leporid.runs import RunSpec, execute_to_folder
 
-    run, check = train_to_folder(
-        output,
-        split=log.split(data, quiet=json_output),
+    split = log.split(data, quiet=json_output)
+    tables = models.load_tables(training.items, training.users)
+    reads_tables = training.features is not False
+    settings = models.table_settings(tables) if reads_tables else {}
+    spec = RunSpec(
+        training.spec(split, settings),
         dataset=dataset or Path(data).stem,
-        baselines=not no_baselines,
+        final=training.final,
+        compare_features=training.features is None,
+    )
+    if not no_baselines:
+        spec = spec.with_baselines(split)
+    run, record = execute_to_folder(
+        spec,
+        split,
+        output,
+        device=training.device,
+        resume=training.resume,
+        tables=tables,
         progress=not json_output,
-        **arguments,
     )
-    parts = _tested(run.record, check, len(run.table))
-    said = (f"wrote {output}", models.fit_sentence(run.model))
-    show(json_output, run.record.to_dict(), *parts, *said)
+    parts = tested_parts(record, run.check, len(run.test))
+    sentences = (f"wrote {output}", models.fit_sentence(run.deployed))
+    show(json_output, record.to_dict(), *parts, *sentences)
 
 
-def _tested(record: RunRecord, check: BaselineCheck | None, users: int) -> list[Any]:
-    """The run and the baselines, a row each, and how they compare."""
-    tested: dict[str, Any] = {record.model: record}
-    tested |= (
-        {f"{other.name} (baseline)": other for other in check.baselines}
-        if check
-        else {}
-    )
-    rows: list[dict[str, Any]] = []
-    for name, run in tested.items():
-        shown = {key: run.metrics[key] for key in ("HR@10", "F1@10", "NDCG@10")}
-        rows.append({"model": name, **shown, "seconds": f"{run.seconds:.1f}"})
-    parts: list[Any] = [(f"on test, {users:,} users", rows)]
-    if tried := record.extra.get("training", {}).get("features"):
+def tested_parts(
+    record: RunRecord, check: BaselineCheck | None, users: int
+) -> list[str | tuple[str, list[dict[str, JsonValue]]]]:
+    """Return the run and its baselines, a row each, and how they compare."""
+    rows = [result_row(record.model, record.metrics, record.seconds)]
+    for other in check.baselines if check else ():
+        name = f"{other.name} (baseline)"
+        rows.append(result_row(name, other.metrics, other.seconds))
+    parts: list[str | tuple[str, list[dict[str, JsonValue]]]]
+    parts = [(f"on test, {users:,} users", rows)]
+    tried = record.extra.get("training", {}).get("features")
+    if tried:
         kept = "with" if tried["with"] > tried["without"] else "without"
         values = ", ".join(f"{value:.4f} {name}" for name, value in tried.items())
-        parts.append(
-            f"features by {record.config['metric']} on validation: {values}; {kept} is kept"
-        )
-    if cold := record.extra["cold_users"]:
+        metric = record.config["metric"]
+        parts.append(f"features by {metric} on validation: {values}; {kept} is kept")
+    cold = record.extra["cold_users"]
+    if cold:
         hits = f"HR@10 {record.extra['cold_metrics']['HR@10']:.4f} for them"
         parts.append(f"{cold:,} of these users have no interaction in train: {hits}")
     if check is not None:
         parts.append(
             "baselines have their default settings and are fitted on the same split"
         )
-        parts += filter(None, [check.left_out, check.verdict()])
+        if check.left_out:
+            parts.append(check.left_out)
+        parts.append(check.verdict())
     return parts
+
+
+def result_row(
+    name: str, metrics: dict[str, float], seconds: float
+) -> dict[str, JsonValue]:
+    """Return one row of the table of results."""
+    shown = {key: metrics[key] for key in SHOWN_METRICS}
+    return {"model": name, **shown, "seconds": f"{seconds:.1f}"}

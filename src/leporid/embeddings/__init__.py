@@ -7,6 +7,7 @@ base           `Initializer` and its settings, `InitialEmbeddings`, `initial_emb
 bpr            `bpr`: matrix factorisation trained to rank a user's items above the others
 content        `content` and `leporid_content`: item vectors from a table about the items
 eigenpairs     `laplacian_eigenpairs`: checks, the choice of a solver, LAPACK, warnings
+fit            `EmbeddingSpec`: which initial embeddings to fit
 estimators     `Leporid` and `LaplacianEigenmaps`, and the folders they are saved in
 graph_bert     `graph_bert`: attention over a node's intimate nodes, found by PageRank
 lanczos        Block Lanczos with thick restart, its dense algebra, the float64 check

@@ -13,6 +13,7 @@ from .eigenpairs import column_signs as column_signs
 from .eigenpairs import laplacian_eigenpairs as laplacian_eigenpairs
 from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
 from .estimators import Leporid as Leporid
+from .fit import EmbeddingSpec as EmbeddingSpec
 from .lanczos import Eigenpairs as Eigenpairs
 from .lanczos import basis_size as basis_size
 from .laplacian import laplacian_operator as laplacian_operator

@@ -5,12 +5,16 @@ and name it in `registry.py`.
 
 base          `Recommender`: the interface of every model
 blend         Blend: several models as one, their rankings averaged
+callbacks     `Callback`: told about a training, and able to end it
 closed_form/  Models that are computed rather than trained, one file each
+context       `FitContext`: how a fit runs, as opposed to what is fitted
+history       `TrainingHistory`: what a training recorded over its steps
 item_vectors  Vectors that say how alike items are, for rules about diversity
 neural/       Models that are trained step by step, one file each, and their trainer
 persistence   `FittedArray`, `Fitting`: what a model has learnt and how; a model as a folder
 registry      The names of the models
-train         `train`: a model by name, an initialisation by name, a split; a fitted model
+spec          `ModelSpec`: what to fit, every default resolved
+training      `train`: fit a model by name; `fit` a spec; the final fit on everything
 """
 
 import lazy_loader

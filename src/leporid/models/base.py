@@ -4,19 +4,22 @@ A model implements `_fit` and `score`; optionally `score_histories` for users it
 and `retrieve` where it has a cheap first stage. What it learns is declared as `FittedArray`.
 """
 
+from __future__ import annotations
+
 import abc
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments, takes_exclude_seen
-from leporid.config import Config, SearchSpace
+from leporid.config import Config, JsonValue, SearchSpace
 from leporid.data import IdMap, Interactions, Sequences, Split
+from leporid.embeddings import InitialEmbeddings
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -27,8 +30,10 @@ from leporid.errors import (
 )
 from leporid.models import persistence as saved
 from leporid.models import registry as catalogue
+from leporid.models.context import FitContext
+from leporid.models.history import TrainingHistory
 from leporid.models.item_vectors import vectors_of
-from leporid.progress import Progress, ProgressLike, make_progress
+from leporid.progress import Progress, ProgressLike
 from leporid.ranking import (
     Allowed,
     BoundRules,
@@ -53,6 +58,9 @@ from leporid.ranking import (
     padded_lists,
     rank_in_chunks,
 )
+
+if TYPE_CHECKING:
+    import torch
 
 T = TypeVar("T")
 
@@ -110,6 +118,10 @@ class Recommender(abc.ABC):
             raise ConfigError(
                 f"{self.name} takes {article(self.config_class.__name__)}, not {config!r}"
             )
+        self.history: TrainingHistory | None = None
+        """Loss and validation over the steps of a training; None for closed-form models."""
+        self.summary: dict[str, JsonValue] = {}
+        """What a training found out besides its history, for the record."""
         self.config = self.asked = config
         """`config` is what was asked for, with "auto" replaced by what a fit has found."""
         self._known: Interactions | None = None
@@ -144,8 +156,13 @@ class Recommender(abc.ABC):
         return settings
 
     @abc.abstractmethod
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         """Learn from `split.train` (and select on `split.valid`, never on `split.test`)."""
+
+    def _finish(  # noqa: B027 (most models have nothing to do here)
+        self, split: Split, seed: int, context: FitContext
+    ) -> None:
+        """Do what needs a model that can score already, at the end of a fit."""
 
     @abc.abstractmethod
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
@@ -196,46 +213,64 @@ class Recommender(abc.ABC):
         return "everything"
 
     def fit(
-        self, split: Split, *, seed: int = 0, progress: Progress = None, **how: Any
+        self,
+        split: Split,
+        *,
+        seed: int = 0,
+        init: InitialEmbeddings | None = None,
+        device: str | torch.device | None = None,
+        progress: Progress = None,
+        context: FitContext | None = None,
     ) -> Self:
-        """Fit on the training part; returns self. A second call starts afresh."""
-        self._begin(split)
-        self._fit(split, seed=seed, progress=make_progress(progress), **how)
-        self._known, self.fitting = split.train_valid, self.fitting.replace(seed=seed)
+        """Fit on the training part and return the model; a second call starts afresh.
+
+        `init`, `device` and `progress` are those of the `context`, which also holds what is needed
+        more rarely: checkpoints, callbacks, feature tables, a warm start.
+        """
+        context = FitContext.of(context, init=init, device=device, progress=progress)
+        self._begin(split, context)
+        self._fit(split, seed, context)
+        self._known = split.train_valid
+        self.fitting = self.fitting.replace(seed=seed)
+        self._finish(split, seed, context)
         return self
 
     def refit(
-        self, data: Interactions | Split, *, progress: Progress = None, **how: Any
+        self,
+        data: Interactions | Split,
+        *,
+        init: InitialEmbeddings | Recommender | None = None,
+        device: str | torch.device | None = None,
+        progress: Progress = None,
+        context: FitContext | None = None,
     ) -> Self:
-        """A new model to deploy: the same settings, fitted on everything in `data`.
+        """Return a new model to deploy: the same settings, fitted on everything in `data`.
 
         A neural model stops at the step whose weights validation kept. Its initial embeddings are
         computed again, or are those of `init`. With a fitted model as `init` it goes on from that
-        model's weights, for the last half of the steps: vectors keep their coordinates, and
-        lists change little. `how` goes to `fit`.
+        model's weights, for the last half of the steps: vectors keep their coordinates, and lists
+        change little.
         """
-        config, fitting = self.config, self.fitting
         self._if_fitted(self._known)
-        whole = replace(saved.everything(data), include_seen=fitting.include_seen)
-        if self.takes_initial_vectors:
-            config = config.replace(**fitting.schedule())
-            init = how.pop("init", None)
-            if isinstance(init, Recommender):
-                how, init = (
-                    {"first_step": fitting.first_step(), "after": init, **how},
-                    None,
-                )
-            if how.get("after") is None or fitting.item_table:
-                init = init or fitting.initial_again(self.name, whole, progress)
-            how["init"] = init
-        again = type(self)(config).fit(
-            whole, seed=fitting.seed, progress=progress, **how
-        )
-        again.fitting = again.fitting.replace(final=True)
-        return again
+        context = FitContext.of(context, device=device, progress=progress)
+        everything = saved.everything(data)
+        whole = replace(everything, include_seen=self.fitting.include_seen)
+        refitted = self._refit(whole, init, context)
+        refitted.fitting = refitted.fitting.replace(final=True)
+        return refitted
 
-    def _begin(self, split: Split) -> None:
-        """Check the split, and forget what was learnt before."""
+    def _refit(
+        self,
+        whole: Split,
+        init: InitialEmbeddings | Recommender | None,
+        context: FitContext,
+    ) -> Self:
+        """Fit a new model with the same settings on a split that holds nothing out."""
+        model = type(self)(self.config)
+        return model.fit(whole, seed=self.fitting.seed, context=context)
+
+    def _begin(self, split: Split, context: FitContext) -> None:
+        """Check the split and the context, and forget what was learnt before."""
         if not isinstance(split, Split):
             kind = type(split).__name__
             raise DataError(
@@ -244,6 +279,10 @@ class Recommender(abc.ABC):
         if len(split.train) == 0:
             raise DataError(
                 "the training part of the split is empty: nothing to fit on"
+            )
+        if context.init is not None and not self.takes_initial_vectors:
+            raise ConfigError(
+                f"{self.name} has no embedding tables to fill: leave `init` out"
             )
         ignores = not (
             self.uses_weights or self.combines or split.protocol == "everything"
@@ -272,6 +311,15 @@ class Recommender(abc.ABC):
     @property
     def items(self) -> IdMap:
         return self.known.items
+
+    @property
+    def device_name(self) -> str:
+        """Name of the processor or accelerator that the model computes on."""
+        return "cpu"
+
+    def training_summary(self) -> dict[str, Any]:
+        """Return what a record keeps of a training; nothing for closed-form models."""
+        return {}
 
     @property
     def nbytes(self) -> int:

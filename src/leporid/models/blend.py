@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.config import Config, checked, setting
-from leporid.data import Interactions, Sequences, Split
+from leporid.data import Sequences, Split
+from leporid.embeddings import InitialEmbeddings
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import (
     Comparison,
@@ -22,8 +23,10 @@ from leporid.evaluation import (
 )
 from leporid.models import registry as catalogue
 from leporid.models.base import Recommender
-from leporid.models.persistence import Fitting, arrays_under, everything
-from leporid.models.train import train
+from leporid.models.context import FitContext
+from leporid.models.persistence import Fitting, arrays_under
+from leporid.models.spec import ModelSpec
+from leporid.models.training import fit
 from leporid.progress import ProgressLike
 from leporid.ranking import HistoryUnsupportedError, Indices, Scores, TopK, masked_top_k
 
@@ -77,27 +80,29 @@ class Blend(Recommender):
         blend.members, blend.fitting = tuple(members), members[0].fitting
         return blend
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        self.members = tuple(
-            train(
-                about["model"], split, about.get("init"), seed=seed, recipe=None,
-                progress=progress, **about.get("settings", {}),
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+        context = FitContext(device=context.device, progress=context.progress)
+        members = []
+        for member in self.config.members:
+            spec = ModelSpec.resolve(
+                member["model"],
+                split.train,
+                init=member.get("init"),
+                recipe=None,
+                seed=seed,
+                settings=member.get("settings"),
             )
-            for about in self.config.members
-        )  # fmt: skip
+            members.append(fit(spec, split, context))
+        self.members = tuple(members)
 
-    def refit(self, data: Interactions | Split, **how: Any) -> Self:
-        """Each member refitted on everything; `how` goes to those that are networks."""
-        whole, progress = everything(data), how.pop("progress", None)
-        again = [
-            member.refit(
-                whole,
-                progress=progress,
-                **(how if member.takes_initial_vectors else {}),
-            )
-            for member in self.members
-        ]
-        return self.of(again, self.config.members)
+    def _refit(
+        self,
+        whole: Split,
+        init: InitialEmbeddings | Recommender | None,
+        context: FitContext,
+    ) -> Self:
+        members = [member.refit(whole, context=context) for member in self.members]
+        return self.of(members, self.config.members)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         users = self._check_users(users)

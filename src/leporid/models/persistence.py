@@ -145,6 +145,11 @@ class Fitting(Config):
         return round((1 - share) * self.best_step)
 
     @property
+    def has_foreign_init(self) -> bool:
+        """Whether the initial embeddings came from elsewhere and cannot be computed again."""
+        return self.init is not None and not self.init
+
+    @property
     def item_table(self) -> Any:
         """The item table of the initial embeddings, which holds rows in training; or None."""
         return (self.init or {}).get("parameters", {}).get("items")

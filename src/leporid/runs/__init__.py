@@ -1,11 +1,17 @@
-"""Fit, test, record: single runs, grids of runs, tuning, and the folders they are kept in.
+"""Runs: fit, test, compare with baselines, record; grids of runs and tuning.
 
-compare   Runs side by side: intervals, paired tests, and the page of `leporid compare`
-execute   Fit a model, test it once, record it, compare it with baselines; its page
-grid      `ExperimentSpec` (a TOML file), its `Cell`s, and the runner: resumable, shared
-journal   `Journal`: finished work as JSON lines; `claim`: one process per piece of work
-record    `RunRecord`: one run as JSON; run folders; `Results` of grids; `Meter`
-tuning    `tune`: the settings of a model that do best on validation, found with Optuna
+`execute` carries out a `RunSpec` and returns a `Run`; `save_run` writes it into a folder.
+
+baselines  Simple models on the same split, and the verdict against them
+compare    Runs side by side: intervals, paired tests, and the page of `leporid compare`
+execution  `RunSpec`, `execute` and `Run`
+folder     The folder of a run: `save_run`, `execute_to_folder`, `read_run`
+grid       `ExperimentSpec` (a TOML file), its `Cell`s, and the runner: resumable, shared
+journal    `Journal`: finished work as JSON lines; `claim`: one process per piece of work
+meter      `Meter`: wall-clock time and peak memory of a block of code
+record     `RunRecord`: one run as JSON; `Results` of grids
+report     The page of a run
+tuning     `tune`: the settings of a model that do best on validation, found with Optuna
 """
 
 import lazy_loader

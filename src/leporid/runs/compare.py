@@ -7,14 +7,16 @@ from typing import Any
 import leporid.html as page
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import Comparison, MetricTable, compare_all
-from leporid.runs.execute import hits_in_words
-from leporid.runs.record import Run
+from leporid.runs.folder import SavedRun
+from leporid.runs.report import hits_in_words
 
 _OF_LISTS = ("Coverage", "Popularity", "Gini")
 """Metrics that hits alone do not give."""
 
 
-def compare_runs(runs: Sequence[Run], metrics: Sequence[str]) -> list[dict[str, Any]]:
+def compare_runs(
+    runs: Sequence[SavedRun], metrics: Sequence[str]
+) -> list[dict[str, Any]]:
     """One row per run: `{"run", "model", "init", "seed", "seen", metric: {"mean", "low", ...}}`.
 
     A metric has its `mean`, a 95% interval over users from `low` to `high`, and the mean of tail
@@ -43,7 +45,7 @@ def compare_runs(runs: Sequence[Run], metrics: Sequence[str]) -> list[dict[str, 
 
 
 def paired_tests(
-    runs: Sequence[Run], metrics: Sequence[str], *, against: str | None = None
+    runs: Sequence[SavedRun], metrics: Sequence[str], *, against: str | None = None
 ) -> list[Comparison]:
     """`compare_all` of the runs by name: every pair, or each `against` one, Holm-adjusted.
 

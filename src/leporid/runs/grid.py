@@ -6,21 +6,22 @@ run it, write the record atomically. More processes or machines on one directory
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from leporid import embeddings, models
 from leporid.artifacts import check_output_folder, write_json
-from leporid.config import Config, canonical_hash, read_toml
+from leporid.config import Config, JsonValue, canonical_hash, read_toml
 from leporid.data import PROTOCOLS, Split, load, split_by
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
 from leporid.machine import check_device, versions
+from leporid.models import FitContext, ModelSpec, fit_init
 from leporid.progress import Progress, make_progress
-from leporid.runs.execute import CUTOFFS, FittedRun, record_run
+from leporid.runs.execution import CUTOFFS, Run, RunSpec, execute
 from leporid.runs.journal import claim
-from leporid.runs.record import Meter, Results, RunRecord, record_key
+from leporid.runs.record import Results, RunRecord, record_key, record_of
 from leporid.runs.tuning import tune
 
 
@@ -101,43 +102,76 @@ def load_split(
     return split_by(data.core(core) if core > 1 else data, protocol)
 
 
-def run_cell(
-    cell: Cell, *, device: str = "auto", progress: Progress = None
-) -> FittedRun:
+def run_cell(cell: Cell, *, device: str = "auto", progress: Progress = None) -> Run:
     """Fit and test one cell. Selection uses validation only; test is read once."""
     split = load_split(cell.source, cell.core, cell.protocol, cell.min_rating)
-    reporter = make_progress(progress)
-    settings, recipe, cls = dict(cell.settings), cell.recipe, models.get(cell.model)
-    if cls.takes_initial_vectors and "metric" not in cls.recipe_settings(
-        recipe, split.train
-    ):
-        settings = {"metric": cell.metric, **settings}
-    extra: dict[str, Any] = {"cell": cell.request}
-    with Meter() as meter:
-        # The seed of a cell varies the training. Initial embeddings are computed once for all
-        # seeds, except random ones, which are nothing but their seed.
-        how: dict[str, Any] = {"seed": cell.seed if cell.init == "random" else 0}
-        if cls.takes_initial_vectors:
-            wanted = {**cls.recipe_settings(recipe, split.train), **settings}
-            how["dim"] = cls.config_class.from_dict(wanted).to_dict()["dim"]
-        how |= {"progress": reporter, **cell.init_settings}
-        vectors = embeddings.initial_embeddings(cell.init, split.train, **how)
-        if cell.trials:
-            fixed = {**cls.recipe_settings(recipe, split.train), **settings}
-            asked: dict[str, Any] = {
-                "seed": cell.seed,
-                "init": vectors,
-                "device": device,
-            }
-            metric = fixed.pop("metric", cell.metric)
-            best = tune(cls, split, cell.trials, metric, recipe=None, **asked, **fixed)
-            settings, recipe = best.best_config, None
-            extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
-        how = {"device": device, "progress": reporter, "recipe": recipe}
-        fitted = models.train(cls, split, vectors, seed=cell.seed, **how, **settings)
-    names = ("dataset", "experiment", "model", "init", "recipe", "seed", "spec_hash")
-    spec = {name: getattr(cell, name) for name in names}
-    return record_run(fitted, split, meter, at=cell.at, extra=extra, **spec)
+    context = FitContext(device=device, progress=make_progress(progress))
+    model = cell_model(cell, split)
+    extra: dict[str, JsonValue] = {"cell": cell.request}
+    if cell.trials:
+        model, extra["tuning"] = tuned(cell, model, split, context)
+    spec = RunSpec(
+        model,
+        dataset=cell.dataset,
+        experiment=cell.experiment,
+        cutoffs=cell.at,
+        spec_hash=cell.spec_hash,
+        extra=extra,
+    )
+    return execute(spec, split, context)
+
+
+def cell_model(cell: Cell, split: Split) -> ModelSpec:
+    """Return what a cell fits.
+
+    The seed of a cell varies the training. Initial embeddings are computed once for all seeds,
+    except random ones, which are nothing but their seed.
+    """
+    model_class = models.get(cell.model)
+    settings = dict(cell.settings)
+    init_settings: dict[str, JsonValue] = {}
+    if model_class.takes_initial_vectors:
+        if "metric" not in model_class.recipe_settings(cell.recipe, split.train):
+            settings = {"metric": cell.metric, **settings}
+        if cell.init is not None:
+            init_seed = cell.seed if cell.init == "random" else 0
+            init_settings = {"seed": init_seed, **cell.init_settings}
+    return ModelSpec.resolve(
+        model_class,
+        split.train,
+        init=cell.init,
+        recipe=cell.recipe,
+        seed=cell.seed,
+        settings=settings,
+        init_settings=init_settings,
+        cache=True,
+    )
+
+
+def tuned(
+    cell: Cell, model: ModelSpec, split: Split, context: FitContext
+) -> tuple[ModelSpec, dict[str, JsonValue]]:
+    """Search the settings of a cell's model; return the best ones, and facts about the search."""
+    init = fit_init(model, split, context)
+    fixed = model.model_class.recipe_settings(cell.recipe, split.train) | cell.settings
+    metric = fixed.pop("metric", cell.metric)
+    found = tune(
+        model.model_class,
+        split,
+        cell.trials,
+        metric,
+        seed=cell.seed,
+        init=init,
+        recipe=None,
+        device=str(context.device),
+        **fixed,
+    )
+    settings = model.model_class.config_class.from_dict(found.best_config)
+    facts: dict[str, JsonValue] = {
+        "trials": cell.trials,
+        "best_valid": found.best_value,
+    }
+    return replace(model, settings=settings, init=init), facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +307,7 @@ def run_grid(
             if not mine or results.get(cell.key):
                 continue
             try:
-                _, record, table = run_cell(cell, device=device, progress=progress)
+                run = run_cell(cell, device=device, progress=progress)
             except (
                 LeporidError,
                 RuntimeError,
@@ -289,7 +323,7 @@ def run_grid(
                 )
             else:
                 failed.unlink(missing_ok=True)
-                results.add(record, table)
+                results.add(record_of(run), run.test)
     broken = {c.key for c in cells if results.path(c.key, ".error.json").is_file()}
     return {
         cell.spec_hash: results.get(cell.key)

@@ -1,53 +1,28 @@
-"""`RunRecord`: one run, everything needed to believe it and to repeat it; where runs are kept.
-
-A run of `leporid train` is a folder:
-
-RUN/model/               what `Recommender.load` reads: the final model where there is one
-RUN/validated/           the model the record is about, where RUN/model is the final one
-RUN/record.json          a `RunRecord`
-RUN/record.users.parquet hits per user (`MetricTable.save_hits`), to compare runs
-RUN/history.csv          loss and validation over the steps (neural models)
-RUN/report.html          the same as a page
-RUN/manifest.json        digests of all of these, so that a mixture of two runs is refused
+"""`RunRecord`: one run, everything needed to believe it and to repeat it; `Results` of grids.
 
 A run of a grid has two files under the folder of all `Results`, named by `RunRecord.key`: its
 record, and `.users.parquet` beside it. Any number of processes can write at once.
 """
 
-import contextlib
 import dataclasses
 import re
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import psutil
-
 from leporid.artifacts import (
-    MANIFEST,
-    atomic_folder,
-    check_manifest,
     read_object,
-    recovered,
     write_json,
-    write_manifest,
 )
-from leporid.config import Config, canonical_hash
+from leporid.config import Config, JsonValue, canonical_hash
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import MetricTable
 from leporid.machine import versions
 from leporid.models import Recommender
+from leporid.runs.execution import Cost, Run
 
-_RECORD, _USERS = "record.json", ".users.parquet"
-_PARTS = (
-    "record.users.parquet",
-    "history.csv",
-    f"model/{MANIFEST}",
-    f"validated/{MANIFEST}",
-)
-"""What belongs to a record; a model's own manifest stands for its files."""
+_USERS = ".users.parquet"
 _SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 
 
@@ -161,117 +136,84 @@ def safe_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".") or "unnamed"
 
 
-class Meter:
-    """`with Meter() as meter: ...` measures wall-clock seconds and peak resident memory."""
-
-    seconds: float = 0.0
-    peak_memory_mb: float = 0.0
-
-    def __enter__(self) -> Self:
-        # Linux lets a process reset its high-water mark; elsewhere it covers the whole process.
-        with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        self._start = time.perf_counter()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds = time.perf_counter() - self._start
-        self.peak_memory_mb = peak_memory_mb()
-
-
-def peak_memory_mb() -> float:
-    """Highest resident memory of this process since it started (or since a `Meter` did), MiB.
-
-    Linux and Windows keep that mark. Where there is none, it is what is resident now.
-    """
-    with contextlib.suppress(OSError):
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-        if mark := re.search(r"^VmHWM:\s+(\d+) kB", status, flags=re.MULTILINE):
-            return int(mark[1]) / 1024
-    memory = psutil.Process().memory_info()
-    return float(getattr(memory, "peak_wset", memory.rss) / 2**20)
-
-
-@dataclass(frozen=True)
-class Run:
-    """A record and, where it was kept, what each user got."""
-
-    name: str
-    record: RunRecord
-    outcomes: MetricTable | None
-
-
-def write_run(
-    folder: str | Path, model: Recommender, record: RunRecord, outcomes: MetricTable
-) -> Path:
-    """Write the folder, in one step: model, record and all that belongs to them."""
-    folder, history = Path(folder), getattr(model, "history", None)
-    # Of an earlier run: a model without history, or one that is not the final model's any more.
-    with atomic_folder(
-        folder, without=("validated", "history.csv", "report.html")
-    ) as fresh:
-        model.save(fresh / "model")
-        if history is not None:
-            history.to_csv(fresh / "history.csv")
-        outcomes.save_hits(fresh / "record.users.parquet")
-        _write(fresh, record)
-    return folder
-
-
-def write_record(
-    folder: str | Path,
-    record: RunRecord,
-    models: Mapping[str, Recommender] | None = None,
-    **extra: Any,
-) -> RunRecord:
-    """Write the record of a run, `extra` added to what it keeps; returns what was written.
-
-    `models` are written by the names of their folders.
-    """
-    record = replace(record, extra=record.extra | extra)
-    with atomic_folder(folder, copy=True) as fresh:
-        for name, model in (models or {}).items():
-            model.save(fresh / name)
-        _write(fresh, record)
-    return record
-
-
-def _write(fresh: Path, record: RunRecord) -> None:
-    """The record into a folder that has everything else, and what belongs to it."""
-    write_json(fresh / _RECORD, record.to_dict())
-    write_manifest(fresh, "run", _RECORD, *(n for n in _PARTS if (fresh / n).is_file()))
-
-
-def write_final(
-    folder: str | Path,
-    final: Recommender,
-    validated: Recommender,
-    record: RunRecord,
-    seconds: float,
-) -> RunRecord:
-    """Put the final model where the validated one was, and keep that beside it.
-
-    At every moment the folder has both or the validated one only, with its record.
-    """
-    facts = {"interactions": len(final.known), "seconds": seconds}
-    if final.fitting.best_step:
-        facts["steps"] = final.fitting.best_step
-    return write_record(
-        folder, record, {"validated": validated, "model": final}, final=facts
+def record_of(run: Run) -> RunRecord:
+    """Make the record of a run: the only way in which records come about."""
+    spec = run.spec
+    model = run.model
+    test = run.test
+    extra = {**facts_of(run), **spec.extra}
+    if run.check is not None:
+        extra["baselines"] = run.check.to_dict()
+    if run.final is not None and run.final_cost is not None:
+        extra["final"] = final_facts(run.final, run.final_cost)
+    # Among a handful of users with something to find there may be none of the tail.
+    tail = test.mean(stratum="tail-users") if test.has_users("tail-users") else {}
+    return RunRecord.make(
+        dataset=spec.dataset,
+        experiment=spec.experiment,
+        model=model.name,
+        init=spec.model.init_name,
+        recipe=spec.model.recipe,
+        seed=spec.model.seed,
+        config=model.config.to_dict(),
+        metrics=test.mean(),
+        valid_metrics=run.validation,
+        tail_metrics=tail,
+        seconds=run.cost.seconds,
+        peak_memory_mb=run.cost.peak_memory_mb,
+        device=model.device_name,
+        extra=extra,
+        **({} if spec.spec_hash is None else {"spec_hash": spec.spec_hash}),
     )
 
 
-def read_run(path: str | Path) -> Run:
-    """A run folder, or the JSON file of a record."""
-    path = recovered(path)
-    file = path / _RECORD if path.is_dir() else path
-    if not file.is_file():
-        raise DataError(f"{path} is not a run: there is no {file}")
-    if path.is_dir():
-        check_manifest(path, "run", _RECORD)
-    beside = file.with_suffix(_USERS)
-    outcomes = MetricTable.load_hits(beside) if beside.is_file() else None
-    return Run(str(path), RunRecord.read(file), outcomes)
+def facts_of(run: Run) -> dict[str, JsonValue]:
+    """Return what a record keeps besides its fields: protocol, data, intervals, training."""
+    split = run.split
+    model = run.model
+    test = run.test
+    longest = max(test.at)
+    bounded = [f"{family}@{longest}" for family in ("NDCG", "HR", "F1")]
+    facts: dict[str, JsonValue] = {
+        "protocol": split.protocol,
+        "data_digest": split.digest,
+        "train": split.train.stats().as_dict(),
+        "seen": "train and validation" if model.reads_history else "train only",
+        "skipped_users": test.skipped,
+        "cold_users": test.cold,
+        "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
+    }
+    if split.protocol.startswith("cold-items"):
+        facts["cold_item_metrics"] = test.mean(stratum="cold-items")
+        facts["warm_item_metrics"] = test.mean(stratum="warm-items")
+    users, items = split.users, split.items
+    if users.core or items.core:
+        facts["core"] = {
+            "k": max(users.core, items.core),
+            "dropped_users": len(users.dropped or ()),
+            "dropped_items": len(items.dropped or ()),
+        }
+    if split.include_seen:
+        facts["include_seen"] = True
+    if test.repeated:
+        facts["repeated_items"] = test.repeated
+    if test.cold:
+        facts["cold_metrics"] = test.mean(stratum="cold-users")
+    training = model.training_summary()
+    if training:
+        facts["training"] = training
+    return facts
+
+
+def final_facts(final: Recommender, cost: Cost) -> dict[str, JsonValue]:
+    """Return what a record keeps of the fit on everything."""
+    facts: dict[str, JsonValue] = {
+        "interactions": len(final.known),
+        "seconds": cost.seconds,
+    }
+    if final.fitting.best_step:
+        facts["steps"] = final.fitting.best_step
+    return facts
 
 
 class Results:

@@ -26,7 +26,7 @@ from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
 from leporid.evaluation import evaluate, parse_metric
 from leporid.machine import check_device
-from leporid.models import DEFAULT_RECIPE, Recommender, model_class, named_recipe, train
+from leporid.models import DEFAULT_RECIPE, Recommender, model_named, named_recipe, train
 from leporid.progress import ProgressLike, make_progress
 from leporid.runs.journal import Event, Journal
 
@@ -92,7 +92,7 @@ def tune(
     inner_validation : evaluate on the test part of `leporid.inner_validation_split(split)`, which
         lies as far behind its training data as test does; validation lies next to them.
     """
-    cls = model_class(model)
+    cls = model_named(model)
     _check(metric, split)
     check_device(device or "auto")
     _check_search(cls, space, fixed, init)

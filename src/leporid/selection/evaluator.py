@@ -22,7 +22,7 @@ from leporid.data import Split, is_split
 from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate, ingredients
-from leporid.models import Recommender, StopWhen
+from leporid.models import FitContext, Recommender, StopWhen
 from leporid.selection.budget import Guard, OutOfTimeError, Timer, format_duration
 from leporid.selection.candidates import CONTENT_INITS, Candidate, Problem, Result
 from leporid.selection.runtime_estimates import RuntimeEstimates
@@ -132,12 +132,14 @@ class TrialEvaluator:
             at.append(step)
             return guard.is_over()
 
-        how: dict[str, Any] = {"seed": self.problem.seed, "device": self.problem.device}
-        how |= {
-            "init": self.embeddings(candidate, guard),
-            "callbacks": [StopWhen(stop)],
-        }
-        network.fit(self.problem.inner, checkpoint=folder, resume=True, **how)
+        context = FitContext(
+            init=self.embeddings(candidate, guard),
+            device=self.problem.device,
+            checkpoint=folder,
+            resume=True,
+            callbacks=(StopWhen(stop),),
+        )
+        network.fit(self.problem.inner, seed=self.problem.seed, context=context)
         network.save(self.network(candidate))
         shutil.rmtree(folder, ignore_errors=True)
         return network, at[-1] or network.config.steps

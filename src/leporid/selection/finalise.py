@@ -18,11 +18,30 @@ import numpy as np
 
 from leporid import models
 from leporid.artifacts import atomic_folder, write_json
+from leporid.config import JsonValue
 from leporid.data import Split
+from leporid.embeddings import EmbeddingSpec
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import MetricTable, evaluate
-from leporid.models import Blend, Recommender, StopWhen, continued, everything
-from leporid.runs import CUTOFFS, FittedRun, Meter, record_run, write_final, write_run
+from leporid.models import (
+    Blend,
+    FitContext,
+    ModelSpec,
+    Recommender,
+    StopWhen,
+    everything,
+    trained_on,
+)
+from leporid.runs import (
+    CUTOFFS,
+    OF_EARLIER_RUN,
+    Cost,
+    Meter,
+    Run,
+    RunSpec,
+    evaluate_run,
+    write_run_files,
+)
 from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import Candidate, Result, by_value, with_validation
 from leporid.selection.evaluator import TrialEvaluator
@@ -128,7 +147,7 @@ def _fit_and_test(
     run, tables = None, {}
     if len(search.problem.split.test):
         run = test_winner(session, final, validated, meter, guard)
-        tables = {final.label: run.table, **test_others(session, final)}
+        tables = {final.label: run.test, **test_others(session, final)}
     model = validated
     with Meter() as meter:
         try:
@@ -151,13 +170,14 @@ def _fit_and_test(
     search.note("final fit", label=final.label, seconds=meter.seconds)
     about = {"notes": session.notes, "learning curve": learning_curve(search)}
     parts = summarise(search, final, tables, session.source, session.folder, about)
-    with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
+    with atomic_folder(session.folder, without=OF_EARLIER_RUN) as fresh:
         if run is None:
             model.save(fresh / "model")
         else:
-            write_run(fresh, validated, run.record, run.table)
             if model is not validated:
-                write_final(fresh, model, validated, run.record, meter.seconds)
+                run.final = model
+                run.final_cost = Cost(meter.seconds, meter.peak_memory_mb)
+            write_run_files(run, fresh)
         # After Ctrl-C the same command goes on with the time that is left.
         budget = search.timer.elapsed if session.is_interrupted else search.timer.budget
         kept = {"key": final.key, "value": final.value, "budget": budget}
@@ -185,7 +205,7 @@ def fit_validated(
     ):
         return _trained_on(evaluator, candidate, model, guard, final=False)
     again = model.refit(
-        evaluator.problem.known.train, **_training_options(evaluator, guard)
+        evaluator.problem.known.train, context=training_context(evaluator, guard)
     )
     again.fitting = again.fitting.replace(final=False)
     return again
@@ -216,18 +236,23 @@ def _trained_on(
         candidate, "best_step"
     )
     share = min(part * max(evaluator.timer.left, 0.0) / max(seconds, 1e-9), 1.0)
-    again = continued(model, split, share, **_training_options(evaluator, guard))
+    again = trained_on(model, split, share, training_context(evaluator, guard))
     again.fitting = again.fitting.replace(final=final)
     return again
 
 
-def _training_options(evaluator: TrialEvaluator, guard: Guard) -> dict[str, Any]:
-    def stop(step: int) -> bool:
+def training_context(evaluator: TrialEvaluator, guard: Guard) -> FitContext:
+    """Return a context whose training raises at the deadline of the guard."""
+
+    def check_deadline(step: int) -> bool:
         guard.advance(0)  # a network asks after every step
         return False
 
-    device = evaluator.problem.device
-    return {"device": device, "callbacks": [StopWhen(stop)], "progress": guard}
+    return FitContext(
+        device=evaluator.problem.device,
+        callbacks=(StopWhen(check_deadline),),
+        progress=guard,
+    )
 
 
 def _fit_classical(
@@ -249,28 +274,37 @@ def _fit_classical(
 
 def test_winner(
     session: Session, final: Decision, model: Recommender, meter: Meter, guard: Guard
-) -> FittedRun:
-    """The only evaluation of the chosen model on the test part; its record."""
-    search, problem = session.search, session.search.problem
+) -> Run:
+    """Evaluate the chosen model on the test part: the only time that this is done."""
+    search = session.search
+    problem = search.problem
     table = _tested_on(search.evaluator, model, guard)
-    about = {
+    choice: dict[str, JsonValue] = {
         "metric": problem.metric,
         "budget": search.timer.budget,
         "label": final.label,
     }
-    extra = {
-        "choose": about,
-        "data_digest": problem.split.digest,
-        "learnt": "train and validation",
-    }
-    spec: dict[str, Any] = {
-        "dataset": session.dataset,
-        "experiment": "choose",
-        "recipe": None,
-    }
-    spec |= {"init": final.members[0].init if len(final.members) == 1 else None}
-    spec |= {"seed": problem.seed, "table": table, "at": table.at, "extra": extra}
-    return record_run(model, problem.known, meter, **spec)
+    spec = RunSpec(
+        final_model(final, model, problem.seed),
+        dataset=session.dataset,
+        experiment="choose",
+        cutoffs=table.at,
+        extra={
+            "choose": choice,
+            "data_digest": problem.split.digest,
+            "learnt": "train and validation",
+        },
+    )
+    cost = Cost(meter.seconds, meter.peak_memory_mb)
+    return evaluate_run(spec, problem.known, model, cost, table)
+
+
+def final_model(final: Decision, model: Recommender, seed: int) -> ModelSpec:
+    """Return what was chosen, as the record names it."""
+    init = None
+    if len(final.members) == 1 and final.members[0].init is not None:
+        init = EmbeddingSpec.resolve(final.members[0].init, {})
+    return ModelSpec(type(model), model.asked, init=init, seed=seed)
 
 
 def learning_curve(search: Search) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 from leporid import models
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.evaluation import probe
-from leporid.models import StopWhen
+from leporid.models import FitContext, StopWhen
 from leporid.selection.budget import Guard, OutOfTimeError, format_duration
 from leporid.selection.candidates import (
     Candidate,
@@ -301,9 +301,11 @@ def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
     nothing = problem.inner.train.select(np.empty(0, np.int64))
     split = replace(problem.inner, valid=nothing)
     guard = Guard(search.timer, search.timer.budget - search.reserve())
-    how = {"device": problem.device, "progress": guard, "callbacks": [StopWhen(stop)]}
+    context = FitContext(
+        device=problem.device, progress=guard, callbacks=(StopWhen(stop),)
+    )
     with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-        network.fit(split, seed=problem.seed, **how)
+        network.fit(split, seed=problem.seed, context=context)
     # A coarse clock may measure 0.
     speed = max(statistics.median(np.diff(at).tolist()), 1e-6)
     search.estimates.speeds[model] = speed

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from leporid.config import Config
 from leporid.data import Sequences, Split
 from leporid.models.base import Recommender
+from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
-from leporid.progress import ProgressLike
 from leporid.ranking import Indices, Scores
 
 
@@ -28,13 +28,12 @@ class TopPop(Recommender):
     popularity: FittedArray[NDArray[np.float32]] = FittedArray(shape=("items",))
     """float32[n_items]: training interactions of each item."""
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         self.popularity = split.train.goals.popularity.astype(np.float32)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        return np.repeat(
-            self.popularity[None, :], len(self._check_users(users)), axis=0
-        )
+        n_users = len(self._check_users(users))
+        return np.repeat(self.popularity[None, :], n_users, axis=0)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         return np.repeat(self.popularity[None, :], len(histories), axis=0)

@@ -13,8 +13,9 @@ from leporid.models.closed_form.itemknn import (
     neighbour_weights,
     weigh,
 )
-from leporid.models.closed_form.profiles import ProfileRecommender, rows_times
-from leporid.progress import ProgressLike
+from leporid.models.closed_form.products import rows_times
+from leporid.models.closed_form.profiles import ProfileRecommender
+from leporid.models.context import FitContext
 from leporid.ranking import Indices, Scores
 
 
@@ -30,7 +31,7 @@ class UserKNN(ProfileRecommender):
     config: KNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         # Neighbours depend on the profile, and are found when it is scored.
         self._remember(split.train)
 

@@ -7,8 +7,8 @@ Training is `leporid.models.neural.trainer`.
 
 import abc
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -20,13 +20,9 @@ from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import InitialEmbeddings, TableExtension
 from leporid.errors import LeporidError, warn
 from leporid.models.base import Recommender
-from leporid.models.neural.checkpoints import (
-    Callback,
-    TrainingHistory,
-    adopt_tensors,
-    check_tensors,
-    to_arrays,
-)
+from leporid.models.context import FitContext
+from leporid.models.history import TrainingHistory
+from leporid.models.neural.checkpoints import adopt_tensors, check_tensors, to_arrays
 from leporid.models.neural.cold_items import ColdItems, fit_cold_items
 from leporid.models.neural.linear_part import (
     LinearPart,
@@ -68,6 +64,7 @@ class NeuralRecommender(Recommender):
     """Base class of all neural models."""
 
     config: TrainingConfig
+    history: TrainingHistory
     network_class: ClassVar[type[nn.Module]]
     """Made from a `BuildContext` and the settings; or override `build`."""
     takes_initial_vectors: ClassVar[bool] = True
@@ -76,11 +73,11 @@ class NeuralRecommender(Recommender):
     def __init__(self, config: TrainingConfig | None = None, **settings: Any) -> None:
         super().__init__(config, **settings)
         self.module: nn.Module | None = None
-        self.history = TrainingHistory()
+        self.history: TrainingHistory = TrainingHistory()
         self.tables: list[nn.Embedding] = []
         self._prepared: Any = None
         self._new_users: TableExtension | None = None
-        self._summary: dict[str, Any] = {}
+        self.summary: dict[str, Any] = {}
         self._held: list[HeldRows] = []
         self.cold_items: ColdItems | None = None
         """How items that training has not seen are scored."""
@@ -136,84 +133,72 @@ class NeuralRecommender(Recommender):
         """What scoring shares between calls (all item vectors, say); kept until weights change."""
         return None
 
-    def fit(  # type: ignore[override]  # it names what it takes
-        self,
-        split: Split,
-        *,
-        seed: int = 0,
-        progress: bool | ProgressLike | None = None,
-        init: InitialEmbeddings | None = None,
-        device: str | torch.device = "auto",
-        checkpoint: str | Path | None = None,
-        resume: bool = False,
-        callbacks: Sequence[Callback] = (),
-        after: Self | None = None,
-        first_step: int = 0,
-        tables: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Train on the training part; returns self. Without `init` the tables are drawn.
-
-        With `checkpoint` (a folder) the run can be stopped and resumed by `resume=True`.
-        `callbacks` are told of steps and validations, and may end it. `after` gives all weights
-        (those of new users and items as in `extend`), `first_step` the position in the schedule.
-        `tables`, by side ("items", "users"), replace the files of `item_table` and `user_table`.
-        """
-        self._begin(split)
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         if split.train.time is None and self.sampling().kind != "pairs":
             warn(
                 f"{self.name} learns from the order of each user's items, and the training part "
                 f"has no times: it reads no order"
             )
-        self._fit(
-            split, seed=seed, progress=make_progress(progress), init=init, after=after,
-            device=resolve_device(device), resume=resume, callbacks=callbacks,
-            checkpoint=checkpoint, first_step=first_step, tables=tables,
-        )  # fmt: skip
-        self._known, done = split.train_valid, self.history
-        for held in (
-            rows.held.cpu().numpy() for rows in self._held if rows.side == "items"
-        ):
-            share = _COLD_ITEM_SHARE * held.mean()
-            self.cold_items = fit_cold_items(self, np.flatnonzero(held), share=share)
-        first = provenance(init) if after is None else after.fitting.init
-        steps = {"steps": done.steps, "best_step": done.best_step}
-        self.fitting = self.fitting.replace(seed=seed, init=first, **steps)
-        return self
-
-    def _fit(
-        self,
-        split: Split,
-        *,
-        seed: int,
-        progress: ProgressLike,
-        init: InitialEmbeddings | None = None,
-        device: torch.device | None = None,
-        after: Self | None = None,
-        tables: Mapping[str, Any] | None = None,
-        **loop: Any,
-    ) -> None:
+        device = resolve_device(context.device)
+        init = context.init
         if init is not None:
-            drawn = derive_seed(seed, "missing vectors")
-            init = init.aligned(split.users, split.items, drawn)
+            noise_seed = derive_seed(seed, "missing vectors")
+            init = init.aligned(split.users, split.items, noise_seed)
             init = sized(init, self.config, self.init_size)
-        context = BuildContext(split.train, self.config.dim, init)
-        self._build(context, seed)
+        build = BuildContext(split.train, self.config.dim, init)
+        self._build(build, seed)
         self.linear = None
-        if after is not None:
-            Extension(after.train, split.train).copy(after, self)
-        context.add_features(self.config, tables)
+        if context.warm_start is not None:
+            Extension(context.warm_start.train, split.train).copy(
+                context.warm_start, self
+            )
+        build.add_features(self.config, context.tables)
         initial = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self._held = [rows.to(self.device) for rows in self._held]
-        self.history = train_loop(self, split, seed=seed, progress=progress, **loop)
-        context.fold_features()
+        self.history = train_loop(self, split, seed, context)
+        build.fold_features()
         for rows in self._held:
             rows.settle()
         self.net.eval()
         self.weights_changed()
-        self._summary |= movement(self.tables, initial)
+        self.summary |= movement(self.tables, initial)
         self.linear = fit_linear_part(self.score, self.config, split)
         self.config = resolved_config(self.config, self.linear)
+
+    def _finish(self, split: Split, seed: int, context: FitContext) -> None:
+        for rows in self._held:
+            if rows.side == "items":
+                held = rows.held.cpu().numpy()
+                share = _COLD_ITEM_SHARE * held.mean()
+                self.cold_items = fit_cold_items(
+                    self, np.flatnonzero(held), share=share
+                )
+        origin = provenance(context.init)
+        if context.warm_start is not None:
+            origin = context.warm_start.fitting.init
+        self.fitting = self.fitting.replace(
+            init=origin, steps=self.history.steps, best_step=self.history.best_step
+        )
+
+    def _refit(
+        self,
+        whole: Split,
+        init: InitialEmbeddings | Recommender | None,
+        context: FitContext,
+    ) -> Self:
+        if isinstance(init, Recommender):
+            first_step = context.first_step
+            if first_step is None:
+                first_step = self.fitting.first_step()
+            context = replace(context, warm_start=init, first_step=first_step)
+            init = None
+        if init is None and (context.warm_start is None or self.fitting.item_table):
+            init = self.fitting.initial_again(self.name, whole, context.progress)
+        model = type(self)(self.config.replace(**self.fitting.schedule()))
+        return model.fit(
+            whole, seed=self.fitting.seed, context=replace(context, init=init)
+        )
 
     def training_summary(self) -> dict[str, Any]:
         """What a record keeps of the training: steps, the best validation, speed, drift."""
@@ -223,7 +208,7 @@ class NeuralRecommender(Recommender):
             "best_step": done.best_step,
             "best_metric": done.best_metric,
             "examples_per_second": last.get("examples_per_second"),
-            **self._summary,
+            **self.summary,
             "start": self.fitting.init,
         }
 
@@ -238,7 +223,7 @@ class NeuralRecommender(Recommender):
                     f"{self.name} overwrote initial embeddings in build()"
                 )
         self.tables = [table for table, *_ in context.tables]
-        self._summary = {"drift": [], "start_size": [], "isolated": context.isolated}
+        self.summary = {"drift": [], "start_size": [], "isolated": context.isolated}
         self._held, self.cold_items = context.held, None
         if context.isolated:
             counts = ", ".join(
@@ -254,6 +239,12 @@ class NeuralRecommender(Recommender):
     def net(self) -> Any:
         """The network of a fitted model: an `nn.Module` of the model's own class."""
         return self._if_fitted(self.module)
+
+    @property
+    def device_name(self) -> str:
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return str(self.device)
 
     @property
     def device(self) -> torch.device:

@@ -3,10 +3,8 @@
 A checkpoint is everything a run needs to go on, in one file that is wholly there or not there.
 """
 
-import csv
 import json
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -16,14 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from leporid.artifacts import atomic_path, check_sealed, read_arrays, write_arrays
+from leporid.artifacts import check_sealed, read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError
+from leporid.models.context import CHECKPOINT_FILE, FitContext
+from leporid.models.history import TrainingHistory
 from leporid.models.neural.settings import TrainingConfig, learning_rate
-from leporid.progress import ProgressLike
 
-FILE_NAME = "checkpoint.safetensors"
 _HEADER = "leporid.2"
-_COLUMNS = ("step", "loss", "lr", "examples_per_second", "seconds", "metric")
 
 
 def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
@@ -107,12 +104,12 @@ class TrainingState:
         }
         header = {"step": self.step, "progress": self.progress, "identity": identity}
         write_arrays(
-            folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True
+            folder / CHECKPOINT_FILE, arrays, {_HEADER: json.dumps(header)}, sealed=True
         )
 
     def load(self, folder: Path, identity: dict[str, Any]) -> None:
         """Go on from the checkpoint of the same run, where there is one."""
-        if not (path := folder / FILE_NAME).is_file():
+        if not (path := folder / CHECKPOINT_FILE).is_file():
             return
         arrays, metadata = read_arrays(path)
         if _HEADER not in metadata:
@@ -174,59 +171,6 @@ def _short(value: Any, other: Any) -> str:
     return json.dumps(value)
 
 
-@dataclass
-class TrainingHistory:
-    """Loss, learning rate, speed and validation metric over the steps."""
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    """`step`, `loss` (mean since the last), `lr`, `examples_per_second`, `seconds`, `metric`."""
-    best_step: int = 0
-    """The step whose weights were kept."""
-    best_metric: float | None = None
-    """Validation metric of those weights; None where nothing was validated."""
-    steps: int = 0
-    """Steps the learning rate was spread over."""
-
-    def to_csv(self, path: str | Path) -> None:
-        with (
-            atomic_path(path) as draft,
-            open(draft, "w", newline="", encoding="utf-8") as file,
-        ):
-            writer = csv.DictWriter(file, _COLUMNS, restval="")
-            writer.writeheader()
-            writer.writerows(self.rows)
-
-
-class Callback:
-    """Override what you need. Only the main process of several calls it; values are plain."""
-
-    def start(self, about: dict[str, Any]) -> None:
-        """Before the first step: `model`, `config`, `seed`, `steps`, `step` and hashes of the data
-        and (`start`) of the initial weights."""
-
-    def step(self, step: int) -> bool | None:
-        """After every step, before its validation; True makes it the last one."""
-
-    def log(self, row: dict[str, Any]) -> None:
-        """Every 50 steps and at validations: a row of `TrainingHistory`."""
-
-    def validation(self, row: dict[str, Any]) -> bool | None:
-        """`step`, `metric`, `best_step` and `best_metric`; True ends the training here."""
-
-    def end(self, summary: dict[str, Any]) -> None:
-        """However it ends: `steps`, `best_step`, `best_metric`, and `error` or None."""
-
-
-class StopWhen(Callback):
-    """End the training after the first step for which `rule(step)` is True."""
-
-    def __init__(self, rule: Callable[[int], bool]) -> None:
-        self.rule = rule
-
-    def step(self, step: int) -> bool:
-        return self.rule(step)
-
-
 class Log:
     """Rows of the history, and what the progress bar shows and callbacks are told."""
 
@@ -234,13 +178,13 @@ class Log:
         self,
         state: TrainingState,
         config: TrainingConfig,
-        progress: ProgressLike,
+        context: FitContext,
         device: torch.device,
-        callbacks: Sequence[Callback],
         identity: dict[str, Any],
     ) -> None:
-        self._state, self._config, self._progress = state, config, progress
-        self._identity, self._callbacks = identity, callbacks
+        self._state, self._config = state, config
+        self._progress, self._callbacks = context.progress, context.callbacks
+        self._identity = identity
         self._rows: list[dict[str, Any]] = state.progress["rows"]
         row = self._rows[-1]["seconds"] if self._rows else 0.0
         # What a checkpoint between two rows has kept of the row to come.
@@ -252,8 +196,8 @@ class Log:
         self._mark = self._begin - (self._before - row)
         self._losses = [*torch.tensor(kept["losses"], device=device)]
         self._examples, self._shown = kept["examples"], state.step
-        progress.start(f"training {identity['model']}", config.last_step)
-        progress.advance(state.step)
+        self._progress.start(f"training {identity['model']}", config.last_step)
+        self._progress.advance(state.step)
 
     def __enter__(self) -> Self:
         about = {

@@ -19,6 +19,7 @@ from leporid.data import IdMap, Interactions, ItemTable, Split, item_features, l
 from leporid.embeddings import TableExtension, content_edges
 from leporid.errors import ConfigError, DataError, LeporidError, article, warn
 from leporid.graph import top_k_neighbours
+from leporid.models.context import FitContext
 from leporid.models.neural.cold_items import content_vectors, fit_cold_items
 from leporid.models.neural.tables import BuildContext, neighbour_rows
 from leporid.models.neural.trainer import Trainable, train_loop
@@ -257,7 +258,7 @@ class Extension:
         )  # fmt: skip
         model.tables = []  # the loop would make them trainable as a whole
         histories = Split(part, nothing, nothing, "new rows")
-        train_loop(model, histories, seed=seed, progress=progress)
+        train_loop(model, histories, seed, FitContext(progress=progress))
         for hook in hooks:
             hook.remove()
         for parameter in trainable:

@@ -8,7 +8,7 @@ import hashlib
 import math
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +23,9 @@ from leporid.data import Sequences, Split
 from leporid.errors import LeporidError, TrainingInterruptedError
 from leporid.evaluation import evaluate, parse_metric
 from leporid.machine import kept_torch_threads
-from leporid.models.neural.checkpoints import (
-    Callback,
-    Log,
-    TrainingHistory,
-    TrainingState,
-    to_arrays,
-)
+from leporid.models.context import FitContext
+from leporid.models.history import TrainingHistory
+from leporid.models.neural.checkpoints import Log, TrainingState, to_arrays
 from leporid.models.neural.sampler import Batch, Sampler, Sampling, TrainingData
 from leporid.models.neural.settings import (
     TrainingConfig,
@@ -39,7 +35,6 @@ from leporid.models.neural.settings import (
     own_generators,
     seed_default,
 )
-from leporid.progress import ProgressLike
 
 _LOG_EVERY = 50
 """Steps between two rows of the history; each row waits for the device."""
@@ -75,17 +70,9 @@ class Trainable(Protocol):
 
 
 def train_loop(
-    model: Trainable,
-    split: Split,
-    *,
-    seed: int,
-    progress: ProgressLike,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
-    callbacks: Sequence[Callback] = (),
-    first_step: int = 0,
+    model: Trainable, split: Split, seed: int, context: FitContext
 ) -> TrainingHistory:
-    """Train `model.net` in place, from `first_step` on, and leave the best weights in it."""
+    """Train `model.net` in place and leave the best weights in it."""
     module, device = model.net, model.device
     data = TrainingData.from_interactions(split.train, device)
     sampler = Sampler(data, model.sampling(), model.config.batch_size, seed)
@@ -95,13 +82,15 @@ def train_loop(
     decay = config.weight_decay
     optimizer = kind(module.parameters(), lr=config.lr, weight_decay=decay, fused=True)
     average = _copy(module) if config.ema_decay or config.ema_share else {}
-    state = TrainingState(module, optimizer, average=average, step=first_step)
+    state = TrainingState(
+        module, optimizer, average=average, step=context.first_step or 0
+    )
     identity = {"model": model.name, "config": config.to_dict(), "seed": seed}
     identity |= {"data": split.digest, "start": _fingerprint(module)}
-    folder = None if checkpoint is None else Path(checkpoint)
-    if resume and folder is not None:
+    folder = context.checkpoint
+    if context.resume and folder is not None:
         state.load(folder, identity)
-    log = Log(state, config, progress, device, callbacks, identity)
+    log = Log(state, config, context, device, identity)
     backward = Backward(model)
     finished = _stale(config, state)
     module.train()

@@ -11,7 +11,7 @@ follows from them. The best of these estimates get their score. After
     Factorization. EMNLP 2022.
 """
 
-from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from leporid.data import Sequences, Split
 from leporid.errors import warn
+from leporid.models.context import FitContext
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.dlr2.network import DLR2Config, DLR2Network
 from leporid.models.neural.dlr2.recipes import GENERAL_BY_KIND, RECIPES
@@ -121,7 +122,7 @@ class DLR2(NeuralRecommender):
             return super().new_rows(histories)
         return self.network.users.weight.new_zeros(len(histories), self.config.dim)
 
-    def _fit(self, split: Split, **options: Any) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         if self.config.objective == "margin" and self.config.margin == 0:
             warn(
                 "margin=0 cannot teach S anything: a network that outputs 0 for every item "
@@ -129,11 +130,11 @@ class DLR2(NeuralRecommender):
                 3,
             )
         if self.config.freeze_init:
-            init = options.get("init")
+            init = context.init
             given = init is not None and init.items.provenance.get("method") != "random"
             steps = -1 if given else max(self.config.freeze_steps, 0)
             self.config = self.config.replace(freeze_steps=steps)
-        super()._fit(split, **options)
+        super()._fit(split, seed, context)
 
     def loss(self, batch: Batch) -> Tensor:
         net, config = self.network, self.config

@@ -1,0 +1,343 @@
+"""`train`: fit a model by name from an initialisation by name."""
+
+import inspect
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from leporid.arguments import checks_arguments, described, takes_exclude_seen
+from leporid.artifacts import atomic_path, check_output_file, check_output_folder
+from leporid.config import SettingValue
+from leporid.data import TABLES, ItemTable, Split, expect
+from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
+from leporid.errors import ConfigError, closest, warn
+from leporid.machine import check_device
+from leporid.models.base import Recommender
+from leporid.models.callbacks import Callback
+from leporid.models.context import FitContext
+from leporid.models.spec import (
+    DEFAULT_INIT,
+    DEFAULT_RECIPE,
+    Init,
+    ModelSpec,
+    check_init,
+    model_named,
+)
+from leporid.progress import Progress, ProgressLike, make_progress
+from leporid.ranking import BoundRules, Ids, allowed_items, list_frames, list_schema
+
+if TYPE_CHECKING:
+    import torch
+
+_FORMATS: dict[str, Callable[[Path, pa.Schema], Any]] = {
+    ".parquet": pyarrow.parquet.ParquetWriter,
+    ".csv": pyarrow.csv.CSVWriter,
+    ".jsonl": lambda path, schema: path.open("w", encoding="utf-8"),
+}
+"""What opens a file of recommendations."""
+
+
+@checks_arguments({"seed": 0})
+def train(
+    model: str | type[Recommender],
+    split: Split,
+    init: Init = DEFAULT_INIT,
+    *,
+    seed: int = 123,
+    recipe: str | None = DEFAULT_RECIPE,
+    init_settings: Mapping[str, SettingValue] | None = None,
+    device: "str | torch.device" = "auto",
+    progress: Progress = True,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    final: bool = False,
+    include_seen: bool | None = None,
+    items: Any = None,
+    users: Any = None,
+    features: bool | Literal["auto"] = "auto",
+    callbacks: Sequence[Callback] = (),
+    **settings: SettingValue,
+) -> Recommender:
+    """Fit a model on the training part of a split and return it.
+
+    Parameters
+    ----------
+    model : name of a model, or a class of your own
+    init : name of an initialisation, vectors that you computed (they set `dim`), or None for small
+        random numbers. Closed-form models have no tables to fill.
+    seed : seeds the initialisation and the training
+    recipe : a named set of settings. "general", the default of neural models, adapts some of them
+        to the training part; "paper" has those of the model's own paper; None takes the defaults
+        of the settings.
+    init_settings : settings of the initialisation besides the model's `dim` and the `seed`;
+        `cache=True` reads vectors that were computed before
+    device : "auto", "cpu", "cuda" or "cuda:1"
+    progress : a bar or plain lines; False (or LEPORID_PROGRESS=off) prints nothing
+    checkpoint : a folder; the run can then be stopped and continued with `resume=True`
+    final : fit once more on everything (`Recommender.refit`) and return that model, which is the
+        one to deploy; the one to evaluate is its `validated`
+    include_seen : True if lists may show what a user already has (groceries, music): validation
+        then counts repeats, and the model remembers it for its lists. None does as `split` does.
+    items, users : tables with features of them. Networks learn embeddings of their columns,
+        ItemKNN finds neighbours by content.
+    features : "auto" also trains without the tables and keeps what is better on validation
+    callbacks : told about the steps and validations of a neural model, and may end its training.
+        A `final` fit repeats the same number of steps and does not ask them again.
+    settings : settings of the model, which win over those of the recipe
+    """
+    expect(split, Split, "train(model, split)")
+    check_device(device)
+    if checkpoint is not None:
+        check_output_folder(checkpoint)
+    split = split.including_seen(include_seen)
+    tables = load_tables(items, users)
+    model_class = model_named(model)
+    check_init(model_class, init, init_settings)
+    check_use(model_class, tables, callbacks)
+    check_settings(model_class, settings)
+    spec = ModelSpec.resolve(
+        model_class,
+        split.train,
+        init=init,
+        recipe=recipe,
+        seed=seed,
+        settings={**(table_settings(tables) if features else {}), **settings},
+        init_settings=init_settings,
+    )
+    reporter = make_progress(progress)
+    context = FitContext(
+        device=device,
+        progress=reporter,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+        resume=resume,
+        callbacks=tuple(callbacks),
+        tables=tables,
+    )
+    try:
+        fitted = fit(spec, split, context, compare_features=features == "auto")
+        return refit_on_everything(spec, fitted, split, context) if final else fitted
+    finally:
+        if reporter is not progress:
+            reporter.close()
+
+
+def fit(
+    spec: ModelSpec,
+    split: Split,
+    context: FitContext,
+    *,
+    compare_features: bool = False,
+) -> Recommender:
+    """Fit what a spec describes on the training part of a split.
+
+    With `compare_features` a network that reads feature tables is also trained without them, and
+    the better one on validation is returned.
+    """
+    compares = compare_features and can_compare_features(spec, split, context)
+    warn_of_replaced_checkpoint(context)
+    context = replace(context, init=fit_init(spec, split, context))
+    fitted = spec.model_class(spec.settings).fit(split, seed=spec.seed, context=context)
+    return better_without_features(fitted, split, context) if compares else fitted
+
+
+def fit_init(
+    spec: ModelSpec, split: Split, context: FitContext
+) -> InitialEmbeddings | None:
+    """Compute the initial embeddings of a spec on the training part."""
+    if isinstance(spec.init, EmbeddingSpec):
+        return spec.init.fit(split.train, progress=context.progress)
+    return spec.init
+
+
+def refit_on_everything(
+    spec: ModelSpec, validated: Recommender, split: Split, context: FitContext
+) -> Recommender:
+    """Fit the settings and the number of steps of a validated model on all parts of the split.
+
+    Initial embeddings are computed again; vectors that the user computed are used as they are.
+    The returned model keeps the one to evaluate as its `validated`.
+    """
+    checkpoint = None if context.checkpoint is None else context.checkpoint / "final"
+    own_vectors = spec.init if isinstance(spec.init, InitialEmbeddings) else None
+    context = replace(context, callbacks=(), checkpoint=checkpoint)
+    deployed = validated.refit(split, init=own_vectors, context=context)
+    deployed.validated = validated
+    return deployed
+
+
+def load_tables(items: Any, users: Any) -> dict[str, ItemTable]:
+    """Read the feature tables that were given, by side."""
+    given = {"items": items, "users": users}
+    return {
+        side: TABLES[side].load(table)
+        for side, table in given.items()
+        if table is not None
+    }
+
+
+def table_settings(tables: Mapping[str, ItemTable]) -> dict[str, SettingValue]:
+    """Return the settings that make a model read these tables."""
+    return {f"{table.kind}_table": table.name for table in tables.values()}
+
+
+def check_use(
+    model_class: type[Recommender],
+    tables: Mapping[str, ItemTable],
+    callbacks: Sequence[Callback],
+) -> None:
+    """Refuse feature tables and callbacks that a model cannot use."""
+    if not isinstance(callbacks, Collection) or isinstance(callbacks, str):
+        raise ConfigError(f"callbacks must be a list, not {described(callbacks)}")
+    if model_class.takes_initial_vectors:
+        for callback in callbacks:
+            if not isinstance(callback, Callback):
+                raise ConfigError(
+                    f"callbacks must be objects of leporid.models.Callback, not "
+                    f"{described(callback)}"
+                )
+        return
+    known = model_class.config_class().to_dict()
+    unused = [
+        side for side, table in tables.items() if f"{table.kind}_table" not in known
+    ]
+    if unused:
+        sides = " and ".join(unused)
+        raise ConfigError(f"{model_class.name} reads no table of {sides}: leave it out")
+    if callbacks:
+        raise ConfigError(
+            f"{model_class.name} has no training loop: leave `callbacks` out"
+        )
+
+
+def check_settings(
+    model_class: type[Recommender], settings: Mapping[str, SettingValue]
+) -> None:
+    """Refuse an unknown setting whose name is nearest to that of an argument of `train`."""
+    known = model_class.config_class().to_dict()
+    arguments = inspect.signature(train).parameters
+    for name in settings.keys() - known.keys():
+        guess = closest(name, [*known, *arguments])
+        if guess in arguments:
+            raise ConfigError(
+                f"train has no argument {name!r}: did you mean {guess!r}?"
+            )
+
+
+def warn_of_replaced_checkpoint(context: FitContext) -> None:
+    """Warn if a new run is about to replace the checkpoint of an earlier one."""
+    if context.has_checkpoint and not context.resume:
+        warn(
+            f"{context.checkpoint} holds a checkpoint, which this run replaces: "
+            f"--resume (resume=True in Python) would go on from it",
+            3,
+        )
+
+
+def can_compare_features(spec: ModelSpec, split: Split, context: FitContext) -> bool:
+    """Tell whether a network reads feature tables; then there must be a validation."""
+    if not (context.tables and spec.model_class.takes_initial_vectors):
+        return False
+    if not (len(split.valid) and spec.settings.to_dict()["eval_every"]):
+        raise ConfigError(
+            'features="auto" needs a validation: say features=True or False'
+        )
+    return True
+
+
+def better_without_features(
+    with_features: Recommender, split: Split, context: FitContext
+) -> Recommender:
+    """Train once more without feature tables and return the better model on validation.
+
+    The summary of the returned model keeps both values under "features".
+    """
+    plain = type(with_features)(
+        with_features.asked.replace(item_table="", user_table="")
+    )
+    checkpoint = context.checkpoint and context.checkpoint / "without features"
+    seed = with_features.fitting.seed
+    plain.fit(
+        split, seed=seed, context=replace(context, checkpoint=checkpoint, tables={})
+    )
+    values = {
+        "with": best_on_validation(with_features),
+        "without": best_on_validation(plain),
+    }
+    kept = with_features if values["with"] > values["without"] else plain
+    kept.summary["features"] = values
+    words = " and ".join(
+        f"{value:.4f} {name} features" for name, value in values.items()
+    )
+    metric = with_features.config.to_dict()["metric"]
+    context.progress.start(f"{metric} on validation: {words}")
+    return kept
+
+
+def best_on_validation(model: Recommender) -> float:
+    """Return the best validation metric of a trained network."""
+    assert model.history is not None
+    assert model.history.best_metric is not None
+    return model.history.best_metric
+
+
+def trained_on(
+    model: Recommender, split: Split, share: float, context: FitContext
+) -> Recommender:
+    """Train a fitted network on for the last `share` of its steps, as a new model."""
+    done = model.fitting
+    config = model.config.replace(**done.schedule())
+    context = replace(context, warm_start=model, first_step=done.first_step(share))
+    return type(model)(config).fit(split, seed=done.seed, context=context)
+
+
+def fit_sentence(model: Recommender) -> str:
+    """What a model was fitted on and what it is good for."""
+    if model.fitting.final:
+        return f"final model, fitted on all {len(model.known):,} interactions"
+    return (
+        f"validated model, fitted on {len(model.train):,} interactions without the test part: it "
+        f"may recommend items users already have; train with --final to deploy"
+    )
+
+
+@takes_exclude_seen
+@checks_arguments()
+def write_recommendations(
+    model: Recommender,
+    target: str | Path,
+    users: Any = None,
+    n: int = 10,
+    *,
+    include_seen: bool | None = None,
+    only: Ids = None,
+    exclude: Ids = None,
+    rules: BoundRules | None = None,
+    progress: bool | ProgressLike | None = None,
+) -> int:
+    """Write the rows of `model.recommend_frame` into `target`, in bounded memory; their number.
+
+    The suffix is the format: `.parquet`, `.csv` or `.jsonl`. The file appears when it is complete.
+    """
+    target, rows = Path(target), 0
+    if target.suffix not in _FORMATS:
+        known = ", ".join(_FORMATS)
+        raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
+    check_output_file(target)
+    schema = list_schema(model.users, model.items)
+    allowed = allowed_items(model.items, only, exclude, rules)
+    with atomic_path(target) as path, _FORMATS[target.suffix](path, schema) as file:
+        for table in list_frames(model, users, n, include_seen, allowed, progress):
+            rows += table.num_rows
+            if target.suffix != ".jsonl":
+                file.write_table(table)
+                continue
+            for row in table.to_pylist():
+                row["score"] = float(f"{row['score']:.9g}")  # all that float32 has
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return rows

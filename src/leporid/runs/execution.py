@@ -1,0 +1,136 @@
+"""`execute`: carry out a `RunSpec`. The result is a `Run`, which `save_run` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from leporid.config import JsonValue
+from leporid.data import Split
+from leporid.evaluation import MetricTable, evaluate
+from leporid.models import FitContext, ModelSpec, Recommender, fit, refit_on_everything
+from leporid.runs.baselines import (
+    BaselineCheck,
+    baseline_specs,
+    check_against,
+    fit_baselines,
+    left_out_sentence,
+)
+from leporid.runs.meter import Meter
+
+CUTOFFS: tuple[int, ...] = (1, 5, 10)
+"""The list lengths a run is tested at."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunSpec:
+    """What a run has to find out: how good a model is on a split, and beside which baselines."""
+
+    model: ModelSpec
+    dataset: str
+    """Name of the data in the record."""
+    experiment: str = "train"
+    """Name of the group of runs that this one belongs to."""
+    baselines: tuple[ModelSpec, ...] = ()
+    """Simple models that are fitted first and compared with the model."""
+    left_out: str = ""
+    """Sentence on a baseline that is left out, and why; empty if none is."""
+    final: bool = False
+    """Whether the model is fitted once more on everything, to be deployed."""
+    compare_features: bool = False
+    """Whether a network is also trained without its feature tables, and the better one kept."""
+    cutoffs: tuple[int, ...] = CUTOFFS
+    """The list lengths of the test."""
+    spec_hash: str | None = None
+    """Hash of what was asked for; None computes it from the record."""
+    extra: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Further facts for the record."""
+
+    def with_baselines(self, split: Split) -> RunSpec:
+        """Return the spec with the usual baselines for a split."""
+        specs = baseline_specs(split, beside=self.model)
+        return replace(self, baselines=specs, left_out=left_out_sentence(split))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a fit took."""
+
+    seconds: float
+    """Wall-clock time."""
+    peak_memory_mb: float
+    """Highest resident memory of the process, in MiB."""
+
+
+@dataclass(eq=False)
+class Run:
+    """What was found out."""
+
+    spec: RunSpec
+    split: Split
+    model: Recommender
+    """Fitted on the training part: the model that was tested."""
+    test: MetricTable
+    """Metrics of each user on test."""
+    validation: dict[str, float]
+    """Mean metrics on validation; empty without a validation part."""
+    cost: Cost
+    """Time and memory of the tested model's fit."""
+    check: BaselineCheck | None = None
+    """The baselines and the comparison with them."""
+    final: Recommender | None = None
+    """Fitted on everything: the model to deploy."""
+    final_cost: Cost | None = None
+    """Time and memory of the final fit."""
+
+    @property
+    def deployed(self) -> Recommender:
+        """The model to deploy: the final one if there is one."""
+        return self.final or self.model
+
+
+def execute(spec: RunSpec, split: Split, context: FitContext | None = None) -> Run:
+    """Fit the baselines, then the model; test it once, compare it, and fit it on everything.
+
+    `context` says where the model is trained, who is told, and where checkpoints go.
+    """
+    context = context or FitContext()
+    baselines = fit_baselines(spec.baselines, split, context.progress)
+    with Meter() as meter:
+        model = fit(spec.model, split, context, compare_features=spec.compare_features)
+    run = evaluate_run(
+        spec, split, model, Cost(training_seconds(model, meter), meter.peak_memory_mb)
+    )
+    if baselines:
+        run.check = check_against(baselines, run.test, model.name, spec.left_out)
+    if spec.final:
+        with Meter() as meter:
+            run.final = refit_on_everything(spec.model, model, split, context)
+        run.final_cost = Cost(meter.seconds, meter.peak_memory_mb)
+    return run
+
+
+def evaluate_run(
+    spec: RunSpec,
+    split: Split,
+    model: Recommender,
+    cost: Cost,
+    outcomes: MetricTable | None = None,
+) -> Run:
+    """Evaluate a fitted model on test and validation.
+
+    `outcomes` is its test, if it was made before.
+    """
+    if outcomes is None:
+        outcomes = evaluate(model, split, at=spec.cutoffs)
+    validation: dict[str, float] = {}
+    if len(split.valid.goals):
+        validation = evaluate(model, split, at=spec.cutoffs, part="valid").mean()
+    return Run(spec, split, model, outcomes, validation, cost)
+
+
+def training_seconds(model: Recommender, meter: Meter) -> float:
+    """Return the seconds of a fit, with those before a checkpoint that it went on from."""
+    if model.history is None or not model.history.rows:
+        return meter.seconds
+    return max(meter.seconds, float(model.history.rows[-1]["seconds"]))

@@ -1,0 +1,134 @@
+"""The folder of a run: `save_run` writes it in one step, `read_run` reads it.
+
+RUN/model/               what `Recommender.load` reads: the final model if there is one
+RUN/validated/           the model that was tested, if RUN/model is the final one
+RUN/record.json          a `RunRecord`
+RUN/record.users.parquet hits per user (`MetricTable.save_hits`), to compare runs
+RUN/history.csv          loss and validation over the steps (neural models)
+RUN/report.html          the same as a page
+RUN/manifest.json        digests of all of these, so that a mixture of two runs is refused
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from leporid.artifacts import (
+    MANIFEST,
+    atomic_folder,
+    check_manifest,
+    check_output_folder,
+    recovered,
+    write_json,
+    write_manifest,
+)
+from leporid.data import ItemTable, Split
+from leporid.errors import ConfigError, DataError
+from leporid.evaluation import MetricTable
+from leporid.machine import check_device
+from leporid.models import FitContext
+from leporid.progress import Progress, make_progress
+from leporid.runs.execution import Run, RunSpec, execute
+from leporid.runs.record import RunRecord, record_of
+from leporid.runs.report import write_train_report
+
+RECORD = "record.json"
+USERS = ".users.parquet"
+HISTORY = "history.csv"
+REPORT = "report.html"
+_PARTS = ("record.users.parquet", HISTORY, f"model/{MANIFEST}", f"validated/{MANIFEST}")
+"""What belongs to a record; a model's own manifest stands for its files."""
+OF_EARLIER_RUN = ("validated", HISTORY, REPORT)
+"""What an earlier run may have left in a folder and this one may not replace."""
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A record and, if it was kept, what each user got."""
+
+    name: str
+    """The folder or file that it was read from."""
+    record: RunRecord
+    outcomes: MetricTable | None
+    """Hits per user; None if the run did not keep them."""
+
+
+def save_run(run: Run, folder: str | Path) -> RunRecord:
+    """Write everything that a run found out into a folder, with its page, in one step.
+
+    An earlier run in the folder is replaced; a crash leaves either the earlier run or this one.
+    """
+    with atomic_folder(folder, without=OF_EARLIER_RUN) as fresh:
+        record = write_run_files(run, fresh)
+        write_train_report(fresh / REPORT, run, record, Path(folder))
+    return record
+
+
+def write_run_files(run: Run, fresh: Path) -> RunRecord:
+    """Write models, record, outcomes and history of a run into a new folder."""
+    record = record_of(run)
+    run.deployed.save(fresh / "model")
+    if run.final is not None:
+        run.model.save(fresh / "validated")
+    if run.model.history is not None:
+        run.model.history.to_csv(fresh / HISTORY)
+    run.test.save_hits(fresh / f"record{USERS}")
+    write_json(fresh / RECORD, record.to_dict())
+    parts = [part for part in _PARTS if (fresh / part).is_file()]
+    write_manifest(fresh, "run", RECORD, *parts)
+    return record
+
+
+def execute_to_folder(
+    spec: RunSpec,
+    split: Split,
+    folder: str | Path,
+    *,
+    device: str = "auto",
+    resume: bool = False,
+    tables: Mapping[str, ItemTable] | None = None,
+    progress: Progress = None,
+) -> tuple[Run, RunRecord]:
+    """Carry out a run whose checkpoints and results lie in one folder.
+
+    A run that the folder holds finished is not trained again when a final fit is asked for.
+    """
+    folder = Path(folder)
+    check_device(device)
+    check_output_folder(folder)
+    reporter = make_progress(progress)
+    context = FitContext(
+        device=device,
+        progress=reporter,
+        checkpoint=folder / "checkpoint",
+        resume=resume,
+        tables=tables or {},
+    )
+    is_tested = spec.final and not resume and (folder / RECORD).is_file()
+    try:
+        run = None
+        if is_tested:
+            with suppress(ConfigError, DataError):  # the checkpoint is of another run
+                run = execute(spec, split, replace(context, resume=True))
+        run = run or execute(spec, split, context)
+        record = save_run(run, folder)
+    finally:
+        if reporter is not progress:
+            reporter.close()
+    return run, record
+
+
+def read_run(path: str | Path) -> SavedRun:
+    """Read a run folder, or the JSON file of a record."""
+    path = recovered(path)
+    file = path / RECORD if path.is_dir() else path
+    if not file.is_file():
+        raise DataError(f"{path} is not a run: there is no {file}")
+    if path.is_dir():
+        # A model with a manifest was written together with its run, which then has one too.
+        required = (path / "model" / MANIFEST).is_file()
+        check_manifest(path, "run", RECORD, required=required)
+    beside = file.with_suffix(USERS)
+    outcomes = MetricTable.load_hits(beside) if beside.is_file() else None
+    return SavedRun(str(path), RunRecord.read(file), outcomes)
