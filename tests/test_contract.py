@@ -367,9 +367,7 @@ def test_histories_with_errors_are_refused(some: Recommender) -> None:
     with pytest.raises(DataError, match="history 1 is empty"):
         some.recommend_history([[3], []])
     for wrong in ("318", [None], [float("nan")], 5, [[3], "318"]):
-        with pytest.raises(
-            LeporidError, match="is a list of item ids|must be a list"
-        ):
+        with pytest.raises(LeporidError, match=r"is a list of item ids|must be a list"):
             some.recommend_history(wrong)
 
 
@@ -422,7 +420,7 @@ def test_users_and_items_without_training_rows_are_no_trouble(name: str, split: 
 def test_a_search_space_names_settings_that_exist(name: str) -> None:
     from dataclasses import fields
 
-    from leporid.config import check_space
+    from leporid.search_space import check_space
 
     try:
         cls = models.get(name)

@@ -287,15 +287,3 @@ def _checked_plain(value: object, hint: object, where: str) -> object:
     if isinstance(expected, type) and not isinstance(value, expected):
         raise ConfigError(f"{where} must be {expected.__name__}, not {value!r}")
     return value
-
-
-# Removed with the import lines of the other packages.
-from leporid.artifacts import read_toml as read_toml  # noqa: E402
-from leporid.hashing import canonical_hash as canonical_hash  # noqa: E402
-from leporid.registry import Registry as Registry  # noqa: E402
-from leporid.search_space import Choice as Choice  # noqa: E402
-from leporid.search_space import Float as Float  # noqa: E402
-from leporid.search_space import Int as Int  # noqa: E402
-from leporid.search_space import SearchSpace as SearchSpace  # noqa: E402
-from leporid.search_space import active as active  # noqa: E402
-from leporid.search_space import check_space as check_space  # noqa: E402

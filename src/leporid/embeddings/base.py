@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from leporid.arguments import check_argument, described
 from leporid.artifacts import cache_directory, check_sealed, read_arrays, write_arrays
-from leporid.config import Config, canonical_hash, setting
+from leporid.config import Config, setting
 from leporid.data import IdMap, Interactions, as_log
 from leporid.embeddings.registry import available, get
 from leporid.errors import ConfigError, DataError, article, warn
+from leporid.hashing import canonical_hash
 from leporid.machine import check_device, kept_torch_threads
 from leporid.progress import Progress, ProgressLike, make_progress
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leporid.config import Registry
+from leporid.registry import Registry
 
 _registry: Registry[Any] = Registry(
     "initialiser",

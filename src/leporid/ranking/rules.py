@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.arguments import described
-from leporid.artifacts import read_object
-from leporid.config import BOUNDS, Config, read_toml, setting
+from leporid.artifacts import read_object, read_toml
+from leporid.config import BOUNDS, Config, setting
 from leporid.data import IdMap, Interactions, ItemTable, Sequences
 from leporid.errors import ConfigError, DataError, UnknownNameError, article, shortened
 from leporid.kernel import kernel
