@@ -23,6 +23,7 @@ from leporid.errors import ConfigError
 from leporid.graph import (
     BLOCK,
     BinaryCSR,
+    Block,
     NeighbourLists,
     Similarity,
     add_rows,
@@ -33,7 +34,6 @@ from leporid.graph import (
     row_sums,
     usable_k,
 )
-from leporid.graph.types import Block
 from leporid.machine import on_each_thread
 from leporid.progress import NullProgress, ProgressLike
 
