@@ -85,7 +85,9 @@ class _ArgumentChecker:
         return _hints(self._function)
 
     def check(
-        self, args: tuple[object, ...], kwargs: Mapping[str, object]
+        self,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
     ) -> inspect.BoundArguments:
         """Return the arguments of a call by name, or refuse one of them."""
         name = self._function.__name__
@@ -96,7 +98,7 @@ class _ArgumentChecker:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise UnknownArgumentError(
-                f"{name}({', '.join(self._names)}) was called wrongly: {error}"
+                f"{name}({', '.join(self._names)}) was called wrongly: {error}",
             ) from None
         for argument, value in bound.arguments.items():
             if argument in self._single:

@@ -111,7 +111,7 @@ def read_object(path: str | Path) -> dict[str, Any]:
     value = read_json(path)
     if not isinstance(value, dict):
         raise DataError(
-            f"{path} must hold a JSON object, not {article(type(value).__name__)}"
+            f"{path} must hold a JSON object, not {article(type(value).__name__)}",
         )
     return value
 
@@ -193,7 +193,7 @@ def _as_stored(name: str, array: Array) -> Array:
     contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     if contiguous.dtype not in _NAMES:
         raise DataError(
-            f"{name} holds {array.dtype}, which safetensors files cannot hold"
+            f"{name} holds {array.dtype}, which safetensors files cannot hold",
         )
     return contiguous
 
@@ -211,7 +211,7 @@ def _opened(path: str | Path) -> Iterator[Any]:
                 dtype = file.get_slice(name).get_dtype()
                 if dtype not in _DTYPES:
                     raise DataError(
-                        f"{path} holds numbers of the kind {dtype}, unknown to numpy"
+                        f"{path} holds numbers of the kind {dtype}, unknown to numpy",
                     )
             yield file
     except SafetensorError as error:
@@ -290,7 +290,10 @@ def _kinds_in(manifest: Path) -> dict[str, object]:
 
 
 def check_manifest(
-    folder: str | Path, kind: str, *names: str, required: bool = True
+    folder: str | Path,
+    kind: str,
+    *names: str,
+    required: bool = True,
 ) -> None:
     """Refuse a folder whose files, `names` among them, are not those of its manifest.
 

@@ -230,7 +230,7 @@ def checked(value: object, hint: object, where: str) -> object:
         value = value.item()
     if isinstance(value, np.ndarray) or is_table(value):
         raise ConfigError(
-            f"{where} must be {_type_words(hint)}, not {described(value)}"
+            f"{where} must be {_type_words(hint)}, not {described(value)}",
         )
     if _is_union(hint):
         return _checked_union(value, hint, where)
@@ -260,7 +260,9 @@ def _checked_choice(value: object, choices: tuple[object, ...], where: str) -> o
 
 
 def _checked_tuple(
-    value: object, kinds: tuple[object, ...], where: str
+    value: object,
+    kinds: tuple[object, ...],
+    where: str,
 ) -> tuple[object, ...]:
     if not isinstance(value, list | tuple):
         raise ConfigError(f"{where} must be a list, not {value!r}")

@@ -75,7 +75,9 @@ class BlockGraph:
         self.k = usable_k(k, members.n - 1)
         self._cluster = cluster = Cluster(client)
         wanted = min(
-            BLOCKS_PER_WORKER * cluster.workers, MAX_BLOCKS, self.n // MIN_ROWS
+            BLOCKS_PER_WORKER * cluster.workers,
+            MAX_BLOCKS,
+            self.n // MIN_ROWS,
         )
         size = -(-self.n // max(wanted, 1))
         self._firsts = firsts = range(0, self.n, size)
@@ -86,7 +88,9 @@ class BlockGraph:
         submitted: list[Future] = []
 
         def each(
-            name: str, task: Callable[..., object], *values: object
+            name: str,
+            task: Callable[..., object],
+            *values: object,
         ) -> list[Future]:
             """Return a future for each block; a value that is no sequence is the same for all."""
             keys = [(f"leporid-{name}-{run}", block) for block in blocks]
@@ -204,7 +208,10 @@ class Rows(NamedTuple):
 
 
 def block_neighbours(
-    members: BinaryCSR, first: int, stop: int, k: int
+    members: BinaryCSR,
+    first: int,
+    stop: int,
+    k: int,
 ) -> NeighbourLists:
     """Find the k most similar rows of each row in [first, stop), ascending, without itself.
 

@@ -86,7 +86,11 @@ class FusedSearch:
             yield NearestBlock(first, stop, row, column, weight, least, last)
 
     def _best(
-        self, keys: Tensor, first: int, strips: list[tuple[int, int]], k: int
+        self,
+        keys: Tensor,
+        first: int,
+        strips: list[tuple[int, int]],
+        k: int,
     ) -> Tensor:
         """Return int64[rows, k], 0 where fewer are positive; `keys` is zeros and is left so."""
         rows = len(keys)

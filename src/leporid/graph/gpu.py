@@ -56,7 +56,10 @@ class DeviceGraph(KnnGraph):
     def _degrees(self) -> NDArray[np.float64]:
         weights = self.tensors.weights.double()
         sums = torch.segment_reduce(
-            weights, "sum", offsets=self.tensors.indptr, initial=0
+            weights,
+            "sum",
+            offsets=self.tensors.indptr,
+            initial=0,
         )
         return np.asarray(sums.cpu().numpy())
 
@@ -74,7 +77,11 @@ def tensors_on(graph: KnnGraph, device: torch.device) -> GraphTensors:
 
 
 def knn_graph_on(
-    members: BinaryCSR, k: int, device: str, side: Side, progress: ProgressLike
+    members: BinaryCSR,
+    k: int,
+    device: str,
+    side: Side,
+    progress: ProgressLike,
 ) -> KnnGraph:
     """Make `knn_graph` on a torch device ("auto" and "cuda" mean the current GPU); 1 <= k < n."""
     where = torch.device("cuda" if device == "auto" else device)
@@ -113,7 +120,9 @@ def _blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[Nearest
 
 
 def _dense_blocks(
-    members: BinaryCSR, k: int, where: torch.device
+    members: BinaryCSR,
+    k: int,
+    where: torch.device,
 ) -> Iterator[NearestBlock]:
     """Yield the k best of all rows from every similarity of a block, by torch alone."""
     n = members.n
@@ -158,7 +167,11 @@ def _dense_blocks(
 
 
 def _zeros_and_ones(
-    members: BinaryCSR, first: int, stop: int, kind: torch.dtype, where: torch.device
+    members: BinaryCSR,
+    first: int,
+    stop: int,
+    kind: torch.dtype,
+    where: torch.device,
 ) -> torch.Tensor:
     """Return 0/1 [stop - first, n_columns] of the rows from `first` to `stop`."""
     start, end = members.indptr[[first, stop]]

@@ -61,7 +61,7 @@ def knn_graph(
     check_device(device)
     if similarity not in SYMMETRIC:
         raise GraphError(
-            f"knn_graph needs a symmetric similarity ({', '.join(SYMMETRIC)}), not {similarity!r}"
+            f"knn_graph needs a symmetric similarity ({', '.join(SYMMETRIC)}), not {similarity!r}",
         )
     measure = Similarity(similarity)
     members = binary_csr(X)
@@ -234,7 +234,7 @@ def uses_gpu(device: str, n: int) -> bool:
     check_device(device)
     if str(device).startswith("mps"):
         raise GraphError(
-            "graphs are computed on 'cpu' or 'cuda', not on 'mps': use 'auto'"
+            "graphs are computed on 'cpu' or 'cuda', not on 'mps': use 'auto'",
         )
     if device != "auto":
         return device != "cpu"

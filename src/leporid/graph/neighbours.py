@@ -189,7 +189,10 @@ def directed_neighbours(
 
 
 def _sample(
-    members: BinaryCSR, columns: layout.Columns, similarity: Similarity, k: int
+    members: BinaryCSR,
+    columns: layout.Columns,
+    similarity: Similarity,
+    k: int,
 ) -> tuple[layout.Fitted, int]:
     """Return evenly spaced rows, and which rank among them is the first threshold.
 

@@ -53,7 +53,8 @@ class BinaryCSR(NamedTuple):
         columns = self.columns[positions]
         ones = np.ones(len(columns), np.float32)
         return sparse.csr_array(
-            (ones, columns, indptr), shape=(len(rows), self.n_columns)
+            (ones, columns, indptr),
+            shape=(len(rows), self.n_columns),
         )
 
 
@@ -128,7 +129,7 @@ def _refuse_logs(X: object, name: str) -> None:
     """Refuse what holds interactions and is no matrix, and say how one is made of it."""
     if isinstance(X, data.Split):
         raise GraphError(
-            f"{name} must be a matrix or a log, not a Split: give it split.train"
+            f"{name} must be a matrix or a log, not a Split: give it split.train",
         )
     if _is_log(X):
         raise GraphError(
@@ -203,11 +204,13 @@ class Similarity:
                 raise GraphError(f"{field} must be a number of at least 0, not {value}")
         if not 0 <= self.asymmetric_alpha <= 1:
             raise GraphError(
-                f"asymmetric_alpha must be between 0 and 1, not {self.asymmetric_alpha}"
+                f"asymmetric_alpha must be between 0 and 1, not {self.asymmetric_alpha}",
             )
 
     def terms(
-        self, query_degrees: NDArray[np.int64], degrees: NDArray[np.int64]
+        self,
+        query_degrees: NDArray[np.int64],
+        degrees: NDArray[np.int64],
     ) -> Terms:
         """Return the coefficients for query rows and fitted rows of these sizes."""
         query = query_degrees.astype(np.float64)
@@ -290,7 +293,8 @@ class KnnGraph:
     def csr(self) -> sparse.csr_array:
         """Return the weights as a scipy matrix (shares memory)."""
         return sparse.csr_array(
-            (self.weights, self.indices, self.indptr), shape=(self.n, self.n)
+            (self.weights, self.indices, self.indptr),
+            shape=(self.n, self.n),
         )
 
     def degrees(self) -> NDArray[np.float64]:
@@ -320,7 +324,8 @@ class KnnGraph:
 
 
 def row_sums(
-    indptr: NDArray[np.int64], weights: NDArray[np.float32]
+    indptr: NDArray[np.int64],
+    weights: NDArray[np.float32],
 ) -> NDArray[np.float64]:
     """Return float64[n], the sum of each row of a CSR matrix."""
     sums = np.zeros(len(indptr) - 1)

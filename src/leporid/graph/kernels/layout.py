@@ -151,7 +151,10 @@ def query_rows(
 
 
 def fitted_rows(
-    members: BinaryCSR, columns: Columns, terms: Terms, rows: Queries | None = None
+    members: BinaryCSR,
+    columns: Columns,
+    terms: Terms,
+    rows: Queries | None = None,
 ) -> Fitted:
     """Lay out the rows to be searched; `rows` are the same as queries, if these exist already."""
     if rows is None:
@@ -169,7 +172,8 @@ def fitted_rows(
 
 
 def _column_lists(
-    rows: Queries, rare: int
+    rows: Queries,
+    rare: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
     """Return `list_start` and `list_rows` of `Fitted`, for so many rare columns."""
     tiles = range(0, len(rows.words), TILE)

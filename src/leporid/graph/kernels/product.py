@@ -50,7 +50,10 @@ def _edges_code(
     """Set out[row] += sum over p in [start, end) of weights[p] * x[columns[p]], 16 columns wide."""
 
     def generate(
-        context: Any, builder: ir.IRBuilder, signature: Any, values: list[Value]
+        context: Any,
+        builder: ir.IRBuilder,
+        signature: Any,
+        values: list[Value],
     ) -> Value:
         def data(position: int) -> Value:
             array = context.make_array(signature.args[position])
@@ -91,7 +94,9 @@ def _write_edges(
     kind = "f32" if number == ir.FloatType() else "f64"
     signature = ir.FunctionType(lanes, [lanes] * 3)
     fma = cgutils.get_or_insert_function(
-        builder.module, signature, f"llvm.fma.v16{kind}"
+        builder.module,
+        signature,
+        f"llvm.fma.v16{kind}",
     )
     align = 4
 

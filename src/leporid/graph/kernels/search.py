@@ -280,7 +280,10 @@ def _write(scratch: Scratch, slot: int, query: int, out: NeighbourLists) -> None
 
 @kernel
 def kth_largest(
-    bits: NDArray[np.uint32], count: Integer, k: int, steps: Integer
+    bits: NDArray[np.uint32],
+    count: Integer,
+    k: int,
+    steps: Integer,
 ) -> np.uint32:
     """Return a value v with at least k of `bits[:count]` >= v, 1 <= k <= count.
 
