@@ -12,23 +12,16 @@ from typing import Any
 from leporid import embeddings
 from leporid.arguments import checks_arguments, described
 from leporid.artifacts import check_output_file
-from leporid.config import (
-    Choice,
-    Float,
-    Int,
-    SearchSpace,
-    active,
-    canonical_hash,
-    check_space,
-)
 from leporid.data import Part, Split, expect, inner_validation_split
 from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
 from leporid.evaluation import evaluate, parse_metric
+from leporid.hashing import canonical_hash
 from leporid.machine import check_device
 from leporid.models import DEFAULT_RECIPE, Recommender, model_named, named_recipe, train
 from leporid.progress import ProgressLike, make_progress
 from leporid.runs.journal import Event, Journal
+from leporid.search_space import Choice, Float, Int, SearchSpace, active, check_space
 
 _STARTUP_TRIALS = 8
 """Trials drawn at random before the sampler (TPE) models the metric."""
@@ -198,7 +191,7 @@ def _check_search(
             if not isinstance(dimension, Choice | Int | Float):
                 raise ConfigError(
                     f"space[{name!r}] must be Int(low, high), Float(low, high) or Choice(...) of "
-                    f"leporid.config, not {described(dimension)}"
+                    f"leporid.search_space, not {described(dimension)}"
                 )
     own, arguments = cls.config_class().to_dict(), inspect.signature(tune).parameters
     for name in fixed.keys() - own.keys():

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid import models
-from leporid.config import Choice, Config, Int, SearchSpace, active, canonical_hash
+from leporid.config import Config
 from leporid.data import Split, inner_validation_split
 from leporid.errors import MissingExtraError
 from leporid.evaluation import combine, parse_metric
+from leporid.hashing import canonical_hash
+from leporid.search_space import Choice, Int, SearchSpace, active
 from leporid.selection.priors import NETWORKS, expected_shares, statistics
 
 INITS, CONTENT_INITS = ("random", "svd", "leporid"), ("content", "leporid_content")

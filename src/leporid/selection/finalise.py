@@ -18,6 +18,7 @@ import numpy as np
 
 from leporid import models
 from leporid.artifacts import atomic_folder, write_json
+from leporid.config import JsonValue
 from leporid.data import Split
 from leporid.embeddings import EmbeddingSpec
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
@@ -278,7 +279,7 @@ def test_winner(
     search = session.search
     problem = search.problem
     table = _tested_on(search.evaluator, model, guard)
-    choice = {
+    choice: dict[str, JsonValue] = {
         "metric": problem.metric,
         "budget": search.timer.budget,
         "label": final.label,
