@@ -58,7 +58,7 @@ FOR_OTHER_PACKAGES = {
         *("continued", "fit_sentence", "named_recipe", "neighbour_rows", "pick_blend"),
     },
     "experiments": {
-        *("BASELINES", "BaselineCheck", "CUTOFFS", "Cell", "Event", "FittedRun"),
+        *("BASELINES", "BaselineCheck", "CUTOFFS", "Cell", "Event", "FittedRun", "Form"),
         *("Journal", "Meter", "claim", "load_split", "paired_tests"),
         *("read_experiment", "record_run", "run_cell", "train_to_folder", "write_final"),
         *("safe_name", "write_record", "examples_html", "groups_of_users", "hits_html"),

@@ -145,7 +145,7 @@ def cell_model(cell: Cell, split: Split) -> ModelSpec:
     """
     model_class = models.get(cell.model)
     settings = dict(cell.settings)
-    init_settings: dict[str, JsonValue] = {}
+    init_settings: Settings = {}
     if model_class.takes_initial_vectors:
         if "metric" not in model_class.recipe_settings(cell.recipe, split.train):
             settings = {"metric": cell.metric, **settings}

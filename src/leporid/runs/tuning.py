@@ -40,12 +40,12 @@ from leporid.models import (
     named_recipe,
 )
 from leporid.progress import ProgressLike, make_progress
-from leporid.runs.journal import Event, Journal
+from leporid.runs.journal import Event, Form, Journal
 from leporid.runs.proposals import FinishedTrial, propose
 
 _TRIAL = "trial"
 _FAILED_TRIAL = "failed trial"
-_FORMS = {
+_FORMS: dict[str, Form] = {
     _TRIAL: {
         "number": int,
         "params": dict,

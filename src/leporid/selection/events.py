@@ -8,15 +8,15 @@ from pathlib import Path
 
 from leporid.config import JsonValue
 from leporid.progress import say
-from leporid.runs import Event, Journal
+from leporid.runs import Event, Form, Journal
 from leporid.selection.budget import Timer, format_duration
 from leporid.selection.candidates import Candidate
 from leporid.selection.task import Settings
 
 EVENTS_AFTER_THE_SEARCH = {"decided", "fitted", "final fit", "tested", "chosen"}
-_CANDIDATE = {"model": str, "settings": dict}
-_TRIAL = {"at": float, "key": str, "candidate": _CANDIDATE}
-_FORMS = {
+_CANDIDATE: dict[str, Form] = {"model": str, "settings": dict}
+_TRIAL: dict[str, Form] = {"at": float, "key": str, "candidate": _CANDIDATE}
+_FORMS: dict[str, Form] = {
     "evaluated": {**_TRIAL, "value": float, "seconds": float},
     "failed": {**_TRIAL, "why": str},
     "late": {**_TRIAL, "why": str},

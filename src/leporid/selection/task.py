@@ -32,7 +32,7 @@ class SearchTask:
 
     split: Split
     inner: Split
-    """Its test part is what candidates are evaluated on."""
+    """The inner validation split: candidates are evaluated on its test part."""
     metric: str
     seed: int = 0
     device: str = "auto"
