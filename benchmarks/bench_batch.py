@@ -17,9 +17,8 @@ import numpy as np
 
 from benchmarks.harness import timed, write_record
 from leporid.data import IdMap, Interactions, Split
-from leporid.models import write_recommendations
 from leporid.models.closed_form.ials import IALS
-from leporid.ranking import masked_top_k
+from leporid.ranking import masked_top_k, write_recommendations
 
 USERS, ITEMS, PER_USER, N, ROUNDS = 65_536, 20_000, 50, 10, 3
 BLOCKS = (128, 256, 512, 2048)

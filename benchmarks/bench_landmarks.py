@@ -19,7 +19,7 @@ import leporid
 from benchmarks.bench_neighbours import movielens
 from benchmarks.bench_scale import angles
 from benchmarks.harness import write_record
-from leporid.embeddings import out_of_sample as extension
+from leporid.embeddings import estimators
 
 DIM, K = 64, 1000
 SHARES = (0.5, 0.25, 0.125)
@@ -60,14 +60,14 @@ def run() -> None:
     rows: list[dict[str, Any]] = [
         {"landmarks": "all", "rows": X.shape[0], "K": exact.graph_.k, **seconds}
     ]
-    shrinking = extension.landmark_neighbours
+    shrinking = estimators.landmark_neighbours
     for share in SHARES:
         for rule in (shrinking, lambda k, _count, _n: k):
-            extension.landmark_neighbours = rule
+            estimators.landmark_neighbours = rule
             seconds, model = fitted(X, share)
             row = {"landmarks": f"1/{round(1 / share)}", "rows": len(model.landmarks_)}
             rows.append({**row, "K": model.graph_.k, **seconds, **quality(model, exact.embedding_)})
-    extension.landmark_neighbours = shrinking
+    estimators.landmark_neighbours = shrinking
     write_record(
         "landmarks",
         rows,

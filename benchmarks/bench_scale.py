@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks.harness import write_record
-from leporid.embeddings.out_of_sample import EXACT_UP_TO
+from leporid.embeddings.landmarks import EXACT_UP_TO
 
 USERS = (50_000, 100_000, 200_000, 500_000, 1_000_000)
 ITEMS, EACH = 20_000, 50

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import leporid
 from benchmarks.harness import write_record
-from leporid.embeddings.leporid import with_lengths
+from leporid.embeddings.row_lengths import with_lengths
 from leporid.errors import LeporidWarning
 from leporid.evaluation import compare, holm, probe
 

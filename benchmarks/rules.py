@@ -50,13 +50,13 @@ def main() -> None:
     data = leporid.load(arguments.data, progress=False).core(arguments.core)
     split = leporid.temporal_split(data)
     model = leporid.train("ease", split, progress=False)
-    catalogue = model.catalogue(with_years(arguments.items))
+    item_columns = model.item_columns(with_years(arguments.items))
     seconds, plain = timed(lambda: leporid.evaluate(model, split, at=(10,)))
     rows: list[dict[str, Any]] = [
         {"rules": "none", METRIC: round(plain.mean()[METRIC], 5), "seconds": round(seconds, 2)}
     ]
     for name, rules in RULES.items():
-        bound = leporid.Rules(**rules).bind(catalogue)
+        bound = leporid.Rules(**rules).bind(item_columns)
         bound.top_k(model.score(split.test.user[:1]), 10)  # compiled before it is timed
         seconds, table = timed(lambda b=bound: leporid.evaluate(model, split, at=(10,), rules=b))
         found = compare(table, plain, METRIC)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.evaluation import Side, compare, holm
+from leporid.evaluation import UserValuesBySeed, compare, holm
 from leporid.html import rows_html
 from leporid.runs import RunRecord
 from reproduction.figures import draw_bars, figure_html
@@ -46,7 +46,7 @@ def against_best(table: PaperTable, root: str | Path) -> list[dict[str, Any]]:
     """
     results = PackedResults(root)
     names: list[str] = []
-    sides: list[Side] = []
+    sides: list[UserValuesBySeed] = []
     users: NDArray[np.int32] = np.empty(0, dtype=np.int32)
     for row in (table.rows[number] for number in table.ranked("HR@10")):
         runs = [o for record in row.records if (o := results.outcomes(record.key)) is not None]

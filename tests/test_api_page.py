@@ -37,14 +37,16 @@ FOR_OTHER_PACKAGES = {
         "transpose",
     },
     "evaluation": {
-        *("FAMILIES", "HIT_COLUMNS", "NanScoreError", "Side", "chunk_rows", "combine"),
-        *("ingredients", "masked_top_k", "masked_top_k_torch", "parse_metric", "user_stratum"),
+        *("Evaluable", "FAMILIES", "FittedModel", "HIT_COLUMNS", "Scorer", "TensorScorer"),
+        *("UserValuesBySeed", "combine", "ingredients", "parse_metric", "user_stratum"),
     },
     "initializers": {
         *("cached_fit", "content_edges", "nearest_by_content"),
         *("principal_components", "standardizes", "truncated_svd"),
     },
-    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "TARGETS"},
+    "interop": {
+        *("BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "MOVED", "TARGETS"),
+    },
     "models": {
         *(
             "BuildContext",
@@ -63,6 +65,14 @@ FOR_OTHER_PACKAGES = {
         *("read_experiment", "record_run", "run_cell", "train_to_folder", "write_final"),
         *("safe_name", "write_record", "examples_html", "groups_of_users", "hits_html"),
         *("hits_in_words", "write_comparison", "write_train_report"),
+    },
+    "ranking": {
+        *("Allowed", "ExtensionUnsupportedError", "Ids", "Indices"),
+        *("ItemNeighbours", "ListModel", "Lists", "NanScoreError"),
+        *("Scores", "allowed_items", "check_list", "check_n"),
+        *("chunk_rows", "history_indices", "id_indices", "is_id"),
+        *("joined_lists", "list_frames", "list_schema", "masked_top_k"),
+        *("masked_top_k_torch", "padded_lists", "rank_in_chunks"),
     },
     "serve": {"merged_log"},
 }

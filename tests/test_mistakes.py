@@ -16,8 +16,7 @@ from leporid.artifacts import check_output_file, check_output_folder
 from leporid.embeddings import initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError
 from leporid.machine import check_device
-from leporid.models import write_recommendations
-from leporid.ranking import Rules
+from leporid.ranking import Rules, write_recommendations
 
 DATA = leporid.synthesize(users=40, items=25, interactions=500, seed=1)
 SPLIT = leporid.temporal_split(DATA)
@@ -239,7 +238,7 @@ def test_a_device_is_checked_before_any_work(monkeypatch: pytest.MonkeyPatch) ->
     def no_work(*_: Any, **__: Any) -> Any:
         raise AssertionError("work began")
 
-    monkeypatch.setattr("leporid.models.training.initial_embeddings", no_work)
+    monkeypatch.setattr("leporid.models.training.fit_init", no_work)
     monkeypatch.setattr("leporid.selection.choice.open_journal", no_work)
     monkeypatch.setattr("leporid.runs.tuning.Journal", no_work)
     absent = r"device 'cuda' is not there: torch finds no GPU"

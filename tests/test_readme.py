@@ -120,7 +120,7 @@ def test_the_commands_of_a_page_run_in_order(page: str, tmp_path: Path) -> None:
     write_log(log, tmp_path / "ratings.csv")
     write_repeats(log, tmp_path / "log.csv")
     recs = leporid.train("toppop", leporid.temporal_split(leporid.load(tmp_path / "ratings.csv")))
-    leporid.models.write_recommendations(recs, tmp_path / "recs.csv", n=10)
+    leporid.ranking.write_recommendations(recs, tmp_path / "recs.csv", n=10)
     variables = environment(tmp_path)
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):

@@ -41,9 +41,11 @@ NOT_CODE = {
 def docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
     """Yield every text that stands alone as a statement."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                yield node.value
+        if not isinstance(node, ast.Expr):
+            continue
+        value = node.value
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value
 
 
 def called_name(call: ast.Call) -> str:

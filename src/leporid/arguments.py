@@ -43,8 +43,8 @@ def checks_arguments(
     """Check the arguments of a function before its body runs.
 
     The annotations say what is allowed. Checked are numbers, texts, True and False, paths, choices
-    (`Literal`), lists of them, mappings and classes; what has another annotation is left to the
-    function. Numbers of numpy become those of Python.
+    (`Literal`), lists of them, mappings and the types of `leporid.data`. What has another
+    annotation is left to the function. Numbers of numpy become those of Python.
     `at_least` has the smallest value of some arguments. `example` shows what a list may look like.
     """
     smallest = at_least or {}
@@ -162,7 +162,7 @@ def _options(hint: Any) -> list[Any] | None:
         if part is None:
             options.append(type(None))
         elif (
-            (isinstance(part, type) and part not in (object, Any))
+            (isinstance(part, type) and is_checked_class(part))
             or _literal(part)
             or _is_list(part)
             or typing.get_origin(part) in (Mapping, os.PathLike)
@@ -176,6 +176,14 @@ def _options(hint: Any) -> list[Any] | None:
         else:
             return None
     return options
+
+
+def is_checked_class(kind: type) -> bool:
+    """Tell whether values of a class are checked: plain values and the types of `leporid.data`.
+
+    Other classes may be stood in for by objects that behave like them.
+    """
+    return kind in _WORDS or kind.__module__.startswith("leporid.data.")
 
 
 def _is_list(option: Any) -> bool:

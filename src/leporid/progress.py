@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from leporid.errors import ConfigError
+
 
 class ProgressLike:
     """What long work reports to: a named stage with a total, then steps. This one says nothing."""
@@ -112,6 +114,14 @@ def make_progress(progress: Progress) -> ProgressLike:
         )
         watched = sys.stderr.isatty() or drawn
         return RichProgress(console) if watched else PlainProgress()
+    if not all(
+        callable(getattr(progress, name, None))
+        for name in ("start", "advance", "close")
+    ):
+        raise ConfigError(
+            f"progress must be True, False or an object like leporid.progress.ProgressLike, "
+            f"not {progress!r}"
+        )
     return progress
 
 

@@ -29,7 +29,7 @@ from leporid.errors import DataError, LeporidError
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender, find_model
 from leporid.runs import read_run, save_run
-from leporid.runs.record import peak_memory_mb
+from leporid.runs.meter import peak_memory_mb
 from tests.made_runs import run_of
 
 FORMATS = ("safetensors", "parquet", "csv", "recbole")
@@ -212,6 +212,8 @@ def arrays_changed(path: Path, other: Path, rng: np.random.Generator) -> str:
 def resealed(path: Path) -> None:
     """Manifests that describe what is there now, as somebody would write who knows the format."""
     for file in sorted(path.rglob("manifest.json"), key=lambda p: -len(p.parts)):
+        if not file.is_file():
+            continue  # it was replaced by one that never ends
         try:
             manifest = json.loads(file.read_text())
             for kind, files in manifest["kinds"].items():

@@ -190,7 +190,7 @@ def test_each_rule_is_compared_with_the_lists_without(log: Path, tmp_path: Path)
     asked = (tmp_path / "model", "--data", log, "--at", "2,5", "--rules", rules, "--items", items)
     costs = json.loads(run(*asked, "--json"))["rules"]
     assert {cost["name_a"] for cost in costs} == {"max_per", "diversity", "all"}
-    bound = leporid.Rules.read(rules).bind(model.catalogue(items))
+    bound = leporid.Rules.read(rules).bind(model.item_columns(items))
     both = leporid.evaluate(model, split, at=(2, 5), rules=bound).mean()
     plain = leporid.evaluate(model, split, at=(2, 5)).mean()
     [found] = [c for c in costs if c["name_a"] == "all" and c["metric"] == "NDCG@5"]

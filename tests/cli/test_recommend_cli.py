@@ -103,7 +103,7 @@ def test_similar_items_and_reasons(run: Path, table: Path) -> None:
 def test_lists_follow_the_rules_of_a_file(run: Path, table: Path, tmp_path: Path) -> None:
     model, file = EASE.load(run), tmp_path / "rules.toml"
     file.write_text('max_per.genre = 1\n[exclude]\ngenre = "comedy"\n')
-    bound = Rules.read(file).bind(model.catalogue(table))
+    bound = Rules.read(file).bind(model.item_columns(table))
     options = ("-n", 5, "--include-seen", "--rules", file, "--items", table)
     [answer] = ask(run, "--user", "u03", *options)
     items = model.recommend("u03", 5, include_seen=True, rules=bound)[0]

@@ -19,6 +19,7 @@ from leporid.data import (
     IdMap,
     Interactions,
     cold_items_split,
+    delimited,
     files,
     global_time_split,
     leave_last_out,
@@ -91,16 +92,18 @@ FUNCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "given"), FUNCTIONS, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("function", "given"), FUNCTIONS, ids=lambda value: getattr(value, "__name__", "given")
+)
 def test_no_argument_of_the_wrong_type_is_a_raw_error(
     function: Callable[..., Any], given: tuple[Any, ...]
 ) -> None:
     signature = inspect.signature(function)
     known = signature.bind(*given).arguments
     for name in signature.parameters:
-        says = r"cannot load a Nothing" if name in ("source", "data") else f": {name} must be "
+        says = r"cannot load a Nothing" if name in ("source", "data") else f"{name} must be "
         if function is write_log or function is store_interactions:
-            says = f": {name} must be "
+            says = f"{name} must be "
         with pytest.raises((ConfigError, DataError), match=says):
             function(**{**known, name: Nothing()})
 
@@ -177,8 +180,8 @@ def test_memory_that_runs_out_is_said(
         monkeypatch.setattr(files.pa_parquet.ParquetFile, "read", fail)
         monkeypatch.setattr(files.pa_parquet.ParquetFile, "iter_batches", fail)
     elif name == "a.csv":
-        monkeypatch.setattr(files.pa_csv, "read_csv", fail)
-        monkeypatch.setattr(files.pa_csv, "open_csv", fail)
+        monkeypatch.setattr(delimited.pa_csv, "read_csv", fail)
+        monkeypatch.setattr(delimited.pa_csv, "open_csv", fail)
     elif name == "policies":
         source = LOG
         monkeypatch.setattr(loading, "to_interactions", fail)

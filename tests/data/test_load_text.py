@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid import load
-from leporid.data import files, store_interactions, write_log
+from leporid.data import delimited, store_interactions, write_log
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from tests.data.strategies import Row, external_rows, rows
 
@@ -203,8 +203,8 @@ def test_one_thread_is_not_asked_to_wait_for_itself(
         asked.append(read.use_threads)
         return pa_csv.open_csv(file, read, *options).read_all()
 
-    monkeypatch.setattr(files.pa, "cpu_count", lambda: threads)
-    monkeypatch.setattr(files.pa_csv, "read_csv", read_csv)
+    monkeypatch.setattr(delimited.pa, "cpu_count", lambda: threads)
+    monkeypatch.setattr(delimited.pa_csv, "read_csv", read_csv)
     assert len(load(write(tmp_path / "a.csv", "user,item\n1,2\n"))) == 1
     assert asked == [used]
 
@@ -352,7 +352,7 @@ def test_separators_of_several_characters_stream_as_they_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, separator: str
 ) -> None:
     """A field may hold a part of the separator, and a block may end anywhere."""
-    monkeypatch.setattr(files, "LONGEST_ROW", 61)
+    monkeypatch.setattr(delimited, "LONGEST_ROW", 61)
     lines = (f"u:{n % 7}{separator}i|{n % 11}{separator}{n}\n" for n in range(200))
     path = write(tmp_path / "a.dat", f"user{separator}item{separator}time\n" + "".join(lines))
     data = load(path, separator=separator)
@@ -372,7 +372,7 @@ def test_a_quoted_line_break_survives_the_end_of_any_block(
     path = tmp_path / "a.csv"
     path.write_bytes(text.encode(encoding))
     for longest in (61, 64, 100):
-        monkeypatch.setattr(files, "LONGEST_ROW", longest)
+        monkeypatch.setattr(delimited, "LONGEST_ROW", longest)
         data = load(path, encoding=encoding)
         assert data.items.ids.to_pylist() == sorted(items)
         stored = store_interactions(path, tmp_path / "scratch", "100GB", encoding=encoding)
@@ -439,6 +439,57 @@ def test_numbers_load_alike_from_one_file_two_parts_and_a_frame(
     assert (parts.digest, parts.dropped) == (whole.digest, whole.dropped)
     frame = {"user": list(range(len(values))), "item": [7] * len(values), role: values}
     assert load(frame, **options).digest == whole.digest
+
+
+LARGE_TIMES = [1709000000123456789, 1709000000123456788]
+"""Two times that are one float."""
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1709000000123456787.0", 1709000000123456787),
+        ("1e18", 10**18),
+        ("1.709e9", 1_709_000_000),
+        ("5.0", 5),
+        ("+7", 7),
+        ("unreadable", None),
+        ("inf", None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
+def test_one_time_in_another_form_does_not_round_the_others(
+    tmp_path: Path, text: str, number: int | None
+) -> None:
+    times = [*map(str, LARGE_TIMES), text]
+    path = write(
+        tmp_path / "a.csv",
+        "user,item,time\n" + "".join(f"{user},7,{time}\n" for user, time in enumerate(times)),
+    )
+    expected = LARGE_TIMES if number is None else [*LARGE_TIMES, number]
+    frame = {"user": [0, 1, 2], "item": [7, 7, 7], "time": times}
+    for source in (path, frame):
+        data = load(source)
+        assert data.time is not None
+        assert data.time.tolist() == expected
+        assert data.source is not None
+        assert data.source.time_unit == "as given"
+
+
+@pytest.mark.parametrize("scale", [0, 3])
+def test_decimal_times_are_read_exactly(scale: int) -> None:
+    times = pa.array(LARGE_TIMES).cast(pa.decimal128(30, scale))
+    data = load({"user": [1, 2], "item": [1, 1], "time": times})
+    assert data.time is not None
+    assert data.time.tolist() == LARGE_TIMES
+
+
+@pytest.mark.parametrize("text", ["1709000000123456787.5", "9223372036854775808", "1e70"])
+def test_times_that_do_not_fit_beside_the_others_are_refused(tmp_path: Path, text: str) -> None:
+    rows = "".join(f"{user},7,{time}\n" for user, time in enumerate([*LARGE_TIMES, text]))
+    path = write(tmp_path / "a.csv", f"user,item,time\n{rows}")
+    with pytest.raises(DataError, match="column 'time' holds times beyond 64 bits"):
+        load(path)
 
 
 def test_booleans_are_ratings(tmp_path: Path) -> None:

@@ -123,6 +123,9 @@ def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
     (tmp_path / "part-1.csv").write_text("user,item,date\n1,2,2024-01-01\n")
     with pytest.raises(DataError, match=r"part-1\.csv has the columns user, item, date, and .*0"):
         load(tmp_path)
+    (tmp_path / "part-1.csv").write_text("3,4\n")
+    with pytest.raises(DataError, match=r"part-1\.csv has no column 'user', as .*part-0\.csv has"):
+        load(tmp_path)
     (tmp_path / "part-1.csv").write_text("user,item\n")
     (tmp_path / "day=1").mkdir()
     (tmp_path / "day=1" / "part-1.csv").write_text("user,item\n1,2\n")
@@ -136,6 +139,26 @@ def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
     (tmp_path / "none" / "part-1.csv").write_text("user,item\n")
     with pytest.raises(DataError, match="none has no rows"):
         load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"time": "ts"}, {"user": 0, "item": 1, "time": 2}, {"weight": "stars"}],
+)
+def test_parts_may_order_their_columns_differently(tmp_path: Path, options: dict[str, Any]) -> None:
+    (tmp_path / "part-0.csv").write_text("user,item,ts,stars\n1,20,5,3\n1,10,7,4\n")
+    (tmp_path / "part-1.csv").write_text("ts,stars,item,user,note\n6,2,10,2,x\n")
+    data = load(tmp_path, **options)
+    assert rows(data) == [(1, 20), (1, 10), (2, 10)]
+    assert data.time is not None
+    assert data.time.tolist() == [5, 7, 6]
+    if "weight" in options:
+        assert data.weight is not None
+        assert data.weight.tolist() == [3, 4, 2]
+    else:
+        stored = store_interactions(tmp_path, tmp_path / "scratch", "100GB", **options)
+        assert (stored.csr() != data.csr()).nnz == 0
+        assert stored.users == data.users
 
 
 @pytest.fixture(scope="module")

@@ -143,3 +143,9 @@ def test_polars_categories_are_ids_and_times() -> None:
     assert external_rows(load(frame)) == expected
     enumerated = frame.with_columns(polars.col("user").cast(polars.Enum(["b", "a"])))
     assert external_rows(load(enumerated.lazy())) == expected
+
+
+def test_a_missing_datetime_does_not_hide_a_number_beside_the_others() -> None:
+    times = [datetime(2024, 1, 1), pandas.NaT, 5]
+    with pytest.raises(DataError, match="column 'time' holds both datetimes and numbers"):
+        load({"user": [1, 2, 3], "item": [1, 1, 1], "time": times})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leporid import load
-from leporid.data import files, load_items, store_interactions
+from leporid.data import delimited, load_items, store_interactions
 from leporid.errors import DataError
 
 
@@ -27,7 +27,7 @@ def test_a_quote_inside_a_field_does_not_hide_a_quoted_line_break(
     text = f'user,item\r\n1,{bare}\r\n2,"big\r\nid"\r\n3,other\r\n'
     path = tmp_path / "a.csv"
     path.write_bytes(text.encode())
-    monkeypatch.setattr(files, "LONGEST_ROW", text.index("\r\nid") + 1)
+    monkeypatch.setattr(delimited, "LONGEST_ROW", text.index("\r\nid") + 1)
     assert items_of(path) == sorted([bare, "big\r\nid", "other"])
     stored = store_interactions(path, tmp_path / "scratch", "100GB")
     assert "big\r\nid" in stored.items.ids.to_pylist()
@@ -58,7 +58,7 @@ def test_a_quote_that_is_not_closed_where_its_field_ends_is_refused_with_its_lin
 ) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(f'user,item\n1,"e"\n{row}\n'.encode(encoding))
-    monkeypatch.setattr(files, "LONGEST_ROW", longest)
+    monkeypatch.setattr(delimited, "LONGEST_ROW", longest)
     said = rf"a\.csv, line {line}: a quote opens here and is not closed where its field ends"
     with pytest.raises(DataError, match=said):
         load(path, encoding=encoding)
@@ -78,7 +78,7 @@ def test_quotes_that_are_written_well_are_read_as_the_standard_library_reads_the
     path.write_bytes(text.getvalue().encode())
     expected = sorted(f"{field}y".strip() for field in fields)
     for longest in range(40, 60):
-        monkeypatch.setattr(files, "LONGEST_ROW", longest)
+        monkeypatch.setattr(delimited, "LONGEST_ROW", longest)
         assert items_of(path) == expected
 
 

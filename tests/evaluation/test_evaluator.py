@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from leporid.data import IdMap, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation import evaluate
+from leporid.evaluation import evaluate, scorers
 from leporid.evaluation import evaluator as evaluate_module
+from leporid.models.persistence import Fitting
 from leporid.ranking import TopK, masked_top_k, masked_top_k_torch
 from tests.evaluation.helpers import make_split, random_split
 
@@ -103,7 +104,7 @@ def test_all_kinds_of_models_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in kinds:
         np.testing.assert_array_equal(evaluate(kind, split).top, expected.top)
     # As if the tensor were on a CUDA device: ranked without leaving it.
-    monkeypatch.setattr(evaluate_module, "_on_device", lambda tensor: tensor)
+    monkeypatch.setattr(scorers, "on_cuda_or_numpy", lambda tensor: tensor)
     used = []
 
     def ranked(*args: Any, **kwargs: Any) -> TopK:
@@ -201,3 +202,25 @@ def test_nan_names_the_user() -> None:
     scores[2, 0] = np.nan
     with pytest.raises(DataError, match="'u2'"):
         evaluate(scores, split, batch_size=1)
+
+
+class Fitted:
+    """A model that is no `Recommender`, and says what it was fitted on as one does."""
+
+    def __init__(self, split: Split, *, final: bool, include_seen: bool = False) -> None:
+        self.users, self.items = split.users, split.items
+        self.train = split.test if final else split.train
+        self.fitting = Fitting(final=final, include_seen=include_seen)
+
+    def score(self, users: Any, history: Any = None) -> Any:
+        return np.zeros((len(users), len(self.items)), np.float32)
+
+
+def test_any_model_that_tells_how_it_was_fitted_is_asked() -> None:
+    split = random_split(6)
+    assert not evaluate(Fitted(split, final=False), split).include_seen
+    assert evaluate(Fitted(split, final=False, include_seen=True), split).include_seen
+    with pytest.raises(DataError, match="this is a final model"):
+        evaluate(Fitted(split, final=True), split)
+    with pytest.raises(DataError, match="fitted on other users"):
+        evaluate(Fitted(split, final=False), make_split([[0], [1]], [[], []], [[1], [0]], 2))

@@ -94,5 +94,5 @@ def test_bad_questions_get_a_sentence(split: Split, vectors: tuple[Any, Any]) ->
         probe((None, items[1:]), split)
     with pytest.raises(ConfigError, match="users or of items"):
         probe((None, None), split)
-    with pytest.raises(ConfigError, match="at least 1, not 0 and 100"):
+    with pytest.raises(ConfigError, match="last must be at least 1, not 0"):
         probe((users, None), split, last=0)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import leporid
 from leporid.data import Interactions, Sequences, synthesize
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError, UnknownNameError
-from leporid.ranking import BoundRules, Catalogue, Rules
+from leporid.ranking import BoundRules, ItemColumns, Rules
 
 N_ITEMS = 40
 SHELVES = ("Clothing", "Clothing|Shoes", "Clothing|Shoes|Boots", "Clothing|Hats")
@@ -29,7 +29,7 @@ def known() -> Interactions:
 
 
 @pytest.fixture(scope="module")
-def catalogue(known: Interactions) -> Catalogue:
+def item_columns(known: Interactions) -> ItemColumns:
     """Rows in another order than the items; the last item has none."""
     ids = known.items.ids.to_pylist()[:-1][::-1]
     count = np.arange(len(ids))
@@ -42,7 +42,7 @@ def catalogue(known: Interactions) -> Catalogue:
         "added": pa.array(count * 86_400, pa.timestamp("s")),
         "year": [str(1980 + i) for i in count],
     }
-    return Catalogue(known, pa.table(columns), lambda: VECTORS)
+    return ItemColumns(known, pa.table(columns), lambda: VECTORS)
 
 
 def row_of(item: int) -> int | None:
@@ -101,7 +101,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("rules", "expected"), CASES, ids=[str(case[0]) for case in CASES])
 def test_lists_are_those_of_the_oracle(
-    catalogue: Catalogue, rules: dict[str, Any], expected: dict[str, Any]
+    item_columns: ItemColumns, rules: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     expected = dict(expected)
     if column := expected.get("boost"):
@@ -112,7 +112,7 @@ def test_lists_are_those_of_the_oracle(
         expected["boost"] = rules["boost"][column] * np.where(there, z, 0)
     scores, hidden = scores_of(9), [set(range(u, N_ITEMS, 6)) for u in range(9)]
     seen = Sequences.from_rows([np.asarray(sorted(h), np.int32) for h in hidden])
-    top = Rules(**rules).bind(catalogue).top_k(scores, 8, seen=seen)
+    top = Rules(**rules).bind(item_columns).top_k(scores, 8, seen=seen)
     for user in range(9):
         wanted = oracle(scores[user], hidden[user], 8, [*range(N_ITEMS)], **expected)
         assert top.items[user][: len(wanted)].tolist() == wanted
@@ -147,9 +147,9 @@ def price(item: int) -> float | None:
     ids=lambda value: "" if callable(value) else str(value),
 )
 def test_conditions_allow_and_deny_by_column(
-    catalogue: Catalogue, rules: dict[str, Any], may: Any
+    item_columns: ItemColumns, rules: dict[str, Any], may: Any
 ) -> None:
-    bound = Rules(**rules).bind(catalogue)
+    bound = Rules(**rules).bind(item_columns)
     expected = [bool(may(item)) for item in range(N_ITEMS)]
     assert any(expected)
     assert not all(expected)
@@ -160,10 +160,10 @@ def test_conditions_allow_and_deny_by_column(
 
 
 def test_slots_fix_ranks_for_users_who_do_not_have_the_item(
-    catalogue: Catalogue, known: Interactions
+    item_columns: ItemColumns, known: Interactions
 ) -> None:
     first, second = known.items.external(7), known.items.external(30)
-    bound = Rules(slots={"3": second, 1: first}).bind(catalogue)
+    bound = Rules(slots={"3": second, 1: first}).bind(item_columns)
     scores = scores_of(2)
     plain = [i for i in np.argsort(-scores[0]) if i not in (7, 30)]
     seen = Sequences.from_rows([np.empty(0, np.int32), np.asarray([7], np.int32)])
@@ -179,26 +179,57 @@ def test_slots_fix_ranks_for_users_who_do_not_have_the_item(
         bound.top_k(scores, 2)
 
 
+def test_a_slot_may_be_the_last_rank_and_skips_an_item_without_a_score(
+    item_columns: ItemColumns, known: Interactions
+) -> None:
+    bound = Rules(slots={3: known.items.external(7)}).bind(item_columns)
+    scores = scores_of(2)
+    scores[1, 7] = -np.inf
+    top = bound.top_k(scores, 3)
+    assert top.items[0, 2] == 7
+    assert 7 not in top.items[1]
+
+
+def test_equal_scores_go_to_the_smaller_item_under_rules_too(item_columns: ItemColumns) -> None:
+    scores = np.zeros((1, N_ITEMS), np.float32)
+    scores[0, 20] = 1.0
+    top = Rules(max_per={"genre": N_ITEMS}).bind(item_columns).top_k(scores, 6)
+    assert top.items[0].tolist() == [20, 0, 1, 2, 3, 4]
+
+
+def test_a_longer_list_looks_further_down_for_items_within_the_cap() -> None:
+    known = synthesize(60, 300, 4000, seed=2)
+    items = np.arange(known.n_items)
+    genres = ["a" if item < 240 else f"b{item}" for item in items]
+    table = pa.table({"item_id": known.items.ids, "genre": genres})
+    bound = Rules(max_per={"genre": 1}).bind(ItemColumns(known, table, lambda: VECTORS))
+    scores = -items[None].astype(np.float32)
+    # The best 200 items have one genre; of a list of 25, the best 250 are looked at.
+    for n, found in ((20, 1), (25, 11)):
+        listed = bound.top_k(scores, n).items[0]
+        assert listed[listed >= 0].tolist() == [0, *range(240, 240 + found - 1)]
+
+
 def test_lists_of_numbers_are_values_and_a_missing_one_hides_no_other(known: Interactions) -> None:
     cells = [[i % 3, None, 10 + i % 2] for i in range(N_ITEMS)]
     table = pa.table({"item_id": known.items.ids, "shelves": pa.array(cells, pa.list_(pa.int32()))})
-    catalogue = Catalogue(known, table, lambda: VECTORS)
-    assert Rules(only={"shelves": [2]}).bind(catalogue).allowed.sum() == N_ITEMS // 3
-    listed = Rules(max_per={"shelves": 1}).bind(catalogue).top_k(scores_of(1), 9).items[0]
+    item_columns = ItemColumns(known, table, lambda: VECTORS)
+    assert Rules(only={"shelves": [2]}).bind(item_columns).allowed.sum() == N_ITEMS // 3
+    listed = Rules(max_per={"shelves": 1}).bind(item_columns).top_k(scores_of(1), 9).items[0]
     kept = [item for item in listed if item >= 0]
     assert sorted(i % 2 for i in kept) == [0, 1], "one of each parity"
 
 
 def test_recency_is_the_first_interaction(known: Interactions) -> None:
-    boosted = Rules(boost={"recency": 100}).bind(Catalogue(known, None, lambda: VECTORS))
+    boosted = Rules(boost={"recency": 100}).bind(ItemColumns(known, None, lambda: VECTORS))
     assert known.time is not None
     first = [known.time[known.item == item].min() for item in range(N_ITEMS)]
     top = boosted.top_k(scores_of(1), 3).items[0]
     assert top[0] == np.argmax(first)
 
 
-def test_a_list_does_not_depend_on_other_users(catalogue: Catalogue) -> None:
-    bound = Rules(max_per={"genre": 2}, diversity=0.5).bind(catalogue)
+def test_a_list_does_not_depend_on_other_users(item_columns: ItemColumns) -> None:
+    bound = Rules(max_per={"genre": 2}, diversity=0.5).bind(item_columns)
     scores = scores_of(20)
     together = bound.top_k(scores, 6).items
     for user in range(20):
@@ -255,24 +286,24 @@ def test_wrong_rules_are_refused_in_one_sentence(rules: dict[str, Any], says: st
     ids=str,
 )
 def test_rules_that_do_not_fit_the_items_are_refused(
-    catalogue: Catalogue, rules: dict[str, Any], kind: type[LeporidError], says: str
+    item_columns: ItemColumns, rules: dict[str, Any], kind: type[LeporidError], says: str
 ) -> None:
     with pytest.raises(kind, match=says):
-        Rules(**rules).bind(catalogue)
+        Rules(**rules).bind(item_columns)
 
 
-def test_a_slot_that_the_rules_forbid_is_refused(catalogue: Catalogue) -> None:
-    last = catalogue.known.items.external(N_ITEMS - 1)  # has no row: never in stock
+def test_a_slot_that_the_rules_forbid_is_refused(item_columns: ItemColumns) -> None:
+    last = item_columns.known.items.external(N_ITEMS - 1)  # has no row: never in stock
     with pytest.raises(ConfigError, match="rules out"):
-        Rules(only={"in_stock": True}, slots={1: last}).bind(catalogue)
+        Rules(only={"in_stock": True}, slots={1: last}).bind(item_columns)
 
 
 def test_without_a_table_columns_are_refused_and_the_rest_works(known: Interactions) -> None:
-    bare = Catalogue(known, None, lambda: VECTORS)
+    bare = ItemColumns(known, None, lambda: VECTORS)
     assert Rules(diversity=0.3).bind(bare).top_k(scores_of(2), 4).items.min() >= 0
     with pytest.raises(DataError, match="--items"):
         Rules(max_per={"genre": 1}).bind(bare)
-    strange = Catalogue(known, {"item_id": ["x"], "genre": ["y"]}, lambda: VECTORS)
+    strange = ItemColumns(known, {"item_id": ["x"], "genre": ["y"]}, lambda: VECTORS)
     with pytest.raises(DataError, match="none of the 40 items"):
         Rules(max_per={"genre": 1}).bind(strange)
 
@@ -294,9 +325,9 @@ def test_evaluation_ranks_by_the_rules(known: Interactions) -> None:
     model = leporid.train("itemknn", split)
     allowed = known.items.externals(np.arange(0, N_ITEMS, 2)).tolist()
     table = {"item_id": allowed, "kind": ["even"] * len(allowed)}
-    bound: BoundRules = Rules(only={"kind": "even"}).bind(model.catalogue(table))
+    bound: BoundRules = Rules(only={"kind": "even"}).bind(model.item_columns(table))
     top = leporid.evaluate(model, split, at=(5,), rules=bound).top
     assert (top % 2 == 0).all()
-    given = leporid.evaluation.TopK(np.zeros((60, 5), np.int32), np.zeros((60, 5), np.float32))
+    given = leporid.ranking.TopK(np.zeros((60, 5), np.int32), np.zeros((60, 5), np.float32))
     with pytest.raises(ConfigError, match="evaluated as given"):
         leporid.evaluate(given, split, at=(5,), rules=bound)

@@ -11,9 +11,9 @@ from leporid import initializers
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.data import IdMap
 from leporid.embeddings import Embedding, InitialEmbeddings, InitializerConfig, column_signs
-from leporid.embeddings.base import padded
 from leporid.embeddings.random import Random
 from leporid.embeddings.svd import SVD
+from leporid.embeddings.vectors import padded
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from tests.initializers.helpers import planted
 

@@ -11,7 +11,7 @@ import pytest
 from leporid.artifacts import cache_directory
 from leporid.data import Interactions
 from leporid.embeddings import InitialEmbeddings, cached_fit
-from leporid.embeddings.base import cache_path
+from leporid.embeddings.fit import cache_path
 from leporid.embeddings.svd import SVD
 from leporid.errors import LeporidWarning
 from leporid.progress import ProgressLike

@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leporid.embeddings import InitialEmbeddings, initial_embeddings, standardizes
+from leporid.embeddings import (
+    EmbeddingSpec,
+    InitialEmbeddings,
+    get,
+    initial_embeddings,
+    standardizes,
+)
 from leporid.embeddings.svd import SVD
 from leporid.errors import ConfigError, UnknownNameError
 from tests.initializers.helpers import planted
@@ -78,3 +84,41 @@ def test_who_standardizes() -> None:
     assert standardizes("random", otherwise=True) is False
     assert standardizes("somebody's", otherwise=True) is True
     assert standardizes(None, otherwise=False) is False
+
+
+def test_a_spec_holds_every_setting_and_fits_what_the_name_fits(cache: Path) -> None:
+    train = planted()
+    spec = EmbeddingSpec.resolve("leporid", {"dim": 4, "k": 20})
+    assert spec.method == "leporid"
+    assert spec.settings.to_dict() == {**get("leporid")(dim=4, k=20).config.to_dict()}
+    assert spec == EmbeddingSpec.resolve("leporid", {"dim": 4, "k": 20, "alpha": 0.5})
+    made = spec.fit(train)
+    expected = initial_embeddings("leporid", train, cache=False, dim=4, k=20)
+    assert expected is not None
+    np.testing.assert_array_equal(made.users.vectors, expected.users.vectors)
+    np.testing.assert_array_equal(made.items.vectors, expected.items.vectors)
+    assert not cache.exists()
+
+
+def test_a_spec_with_the_cache_is_read_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = planted()
+    spec = EmbeddingSpec.resolve("svd", {"dim": 4}, use_cache=True)
+    first = spec.fit(train)
+    monkeypatch.setattr(SVD, "_fit", lambda *_: pytest.fail("fitted a second time"))
+    np.testing.assert_array_equal(spec.fit(train).users.vectors, first.users.vectors)
+
+
+def test_a_spec_refuses_unknown_methods_and_settings() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'svd'"):
+        EmbeddingSpec.resolve("svdd", {})
+    with pytest.raises(ConfigError, match="did you mean 'dim'"):
+        EmbeddingSpec.resolve("svd", {"dims": 3})
+    with pytest.raises(ConfigError, match="at least 1"):
+        EmbeddingSpec.resolve("svd", {"dim": 0})
+
+
+def test_a_cluster_is_refused_by_methods_that_cannot_use_one() -> None:
+    initializer = SVD(dim=3)
+    initializer.cluster = "a client"
+    with pytest.raises(ConfigError, match="svd cannot be fitted with a cluster"):
+        initializer.fit(planted())

@@ -15,7 +15,7 @@ import pytest
 from leporid import initializers
 from leporid.data import leave_last_out
 from leporid.embeddings import Embedding, InitialEmbeddings
-from leporid.embeddings.base import with_empty_rows
+from leporid.embeddings.isolated import with_empty_rows
 from leporid.models import train as train_model
 from tests.initializers.isolated_rows import BY_CONTENT, SETTINGS, describe_items, fit, sparse_log
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leporid.embeddings.leporid import LE, LEPORID
+import leporid
+from leporid.embeddings.leporid import LaplacianEigenmapsInitializer, LeporidInitializer
 from leporid.errors import ConfigError, LeporidWarning
 from tests.initializers.helpers import make_interactions, planted
 
@@ -27,10 +28,17 @@ def operator(rows: Any, k: int, alpha: float) -> Any:
     return W / np.sqrt(d[:, None] * d[None, :])
 
 
-@pytest.mark.parametrize(("initializer", "alpha"), [(LE, 0.0), (LEPORID, 0.5), (LEPORID, 0.9)])
+@pytest.mark.parametrize(
+    ("initializer", "alpha"),
+    [
+        (LaplacianEigenmapsInitializer, 0.0),
+        (LeporidInitializer, 0.5),
+        (LeporidInitializer, 0.9),
+    ],
+)
 def test_both_sides_are_the_leading_eigenvectors(initializer: Any, alpha: float) -> None:
     train = planted(70, 40)
-    settings = {} if initializer is LE else {"alpha": alpha}
+    settings = {} if initializer is LaplacianEigenmapsInitializer else {"alpha": alpha}
     made = initializer(dim=6, k=9, **settings).fit(train)
     dense = train.csr().toarray()
     for embedding, rows in ((made.users, dense), (made.items, dense.T)):
@@ -48,7 +56,7 @@ def test_isolated_rows_and_missing_columns_are_zero_and_counted() -> None:
     dense = planted(30, 12).csr().toarray() > 0
     dense[4] = False
     with pytest.warns(LeporidWarning):
-        made = LEPORID(dim=20, k=5).fit(make_interactions(dense))
+        made = LeporidInitializer(dim=20, k=5).fit(make_interactions(dense))
     assert made.users.provenance["isolated"] == 1
     assert not made.users.vectors[4].any()
     assert made.items.vectors.shape == (12, 20)
@@ -57,6 +65,23 @@ def test_isolated_rows_and_missing_columns_are_zero_and_counted() -> None:
 
 def test_settings_out_of_range() -> None:
     with pytest.raises(ConfigError, match="alpha"):
-        LEPORID(alpha=-0.1)
+        LeporidInitializer(alpha=-0.1)
     with pytest.raises(ConfigError, match="k must"):
-        LE(k=0)
+        LaplacianEigenmapsInitializer(k=0)
+
+
+@pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
+@pytest.mark.parametrize("model", ["dlr2", "sasrec", "bpr", "lightgcn"])
+def test_models_train_where_all_users_have_the_same_items(model: str) -> None:
+    """The graphs of users and of items are complete: all eigenvalues but one are equal."""
+    pytest.importorskip("torch")
+    pairs = [(user, item) for user in range(100) for item in range(5)]
+    columns = {"user": [user for user, _ in pairs], "item": [item for _, item in pairs]}
+    log = leporid.load({**columns, "time": list(range(len(pairs)))})
+    split = leporid.temporal_split(log)
+    everything = LeporidInitializer(dim=64).fit(log)
+    assert np.isfinite(everything.users.vectors).all()
+    assert everything.items.eigenvalues[:5] == pytest.approx([1.0] + [-0.25] * 4, abs=1e-6)
+    settings = {"dim": 64, "steps": 2, "batch_size": 16, "device": "cpu"}
+    trained = leporid.train(model, split, init="leporid", progress=False, **settings)
+    assert np.isfinite(trained.score(np.arange(100, dtype=np.int32))).all()

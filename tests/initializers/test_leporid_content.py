@@ -13,8 +13,8 @@ from scipy import sparse
 
 from leporid.data import IdMap, Interactions, item_features
 from leporid.embeddings import content_edges, nearest_by_content
-from leporid.embeddings.content import LEPORIDContent
-from leporid.embeddings.leporid import LEPORID
+from leporid.embeddings.leporid import LeporidInitializer
+from leporid.embeddings.leporid_content import LEPORIDContent
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
 from tests.initializers.helpers import make_interactions
@@ -78,7 +78,7 @@ def test_rows_with_evidence_are_those_of_leporid_and_the_others_the_formula(
 ) -> None:
     train = log()
     with pytest.warns(LeporidWarning):
-        plain = LEPORID(dim=6, k=20).fit(train)
+        plain = LeporidInitializer(dim=6, k=20).fit(train)
     made = LEPORIDContent(dim=6, k=20, items=items, content_k=5, gamma=0.7, enough=enough)
     made = made.fit(train)
     counts = np.bincount(train.item, minlength=N)
@@ -111,7 +111,7 @@ def test_rows_with_evidence_are_those_of_leporid_and_the_others_the_formula(
 def test_items_without_users_lie_with_their_genre(items: str) -> None:
     train = log()
     with pytest.warns(LeporidWarning):
-        plain = LEPORID(dim=3, k=20).fit(train).items
+        plain = LeporidInitializer(dim=3, k=20).fit(train).items
     assert not plain.vectors[list(COLD)].any()
     made = LEPORIDContent(dim=3, k=20, items=items)
     vectors = made.fit(train).items.standardized().vectors
@@ -145,7 +145,7 @@ def test_a_new_item_is_extended_by_its_content_alone(items: str) -> None:
 def test_without_weight_on_content_it_is_leporid(items: str) -> None:
     train = log()
     with pytest.warns(LeporidWarning):
-        plain = LEPORID(dim=4, k=20).fit(train).items.vectors
+        plain = LeporidInitializer(dim=4, k=20).fit(train).items.vectors
     made = LEPORIDContent(dim=4, k=20, items=items, gamma=0.0).fit(train).items.vectors
     np.testing.assert_array_equal(made, plain)
 
@@ -154,6 +154,6 @@ def test_what_it_cannot_do_is_refused(items: str) -> None:
     with pytest.raises(ConfigError, match="item_landmarks"):
         LEPORIDContent(items=items, item_landmarks=10)
     made = LEPORIDContent(dim=3, items=items)
-    made.client = "somewhere"
+    made.cluster = "somewhere"
     with pytest.raises(ConfigError, match="cluster"):
         made.fit(log())

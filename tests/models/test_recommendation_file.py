@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -11,10 +12,10 @@ import pyarrow.parquet
 import pytest
 
 from leporid.data import load, temporal_split
-from leporid.errors import ConfigError
-from leporid.models import Recommender, write_recommendations
+from leporid.errors import ConfigError, NotFittedError
+from leporid.models import Recommender
 from leporid.models.closed_form.ease import EASE
-from leporid.ranking import lists
+from leporid.ranking import lists, write_recommendations
 from tests.test_contract import make_split
 
 
@@ -43,6 +44,20 @@ def test_the_formats_hold_the_rows_of_the_frame(model: Recommender, tmp_path: Pa
     ]  # fmt: skip
     with pytest.raises(ConfigError, match=r"\.parquet, \.csv, \.jsonl"):
         write_recommendations(model, tmp_path / "recs.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("model", "described"), [(EASE, "the class EASE"), ("ease", "'ease'"), (None, "None")]
+)
+def test_what_is_no_model_is_refused(model: Any, described: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"model must be a Recommender, not {described}"):
+        write_recommendations(model, tmp_path / "recs.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_is_not_fitted_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError, match="ease is not fitted yet"):
+        write_recommendations(EASE(), tmp_path / "recs.csv")
 
 
 class _KilledError(Exception):

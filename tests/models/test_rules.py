@@ -11,7 +11,7 @@ import pytest
 import leporid
 from leporid.data import Sequences, synthesize
 from leporid.errors import ConfigError
-from leporid.models import write_recommendations
+from leporid.ranking import write_recommendations
 
 SPLIT = leporid.temporal_split(synthesize(70, 50, 1400, seed=4))
 ITEMS = {
@@ -23,7 +23,7 @@ LINEAR = ("ease", "slim", "itemknn", "p3alpha", "rp3beta", "turbocf")
 
 def test_all_ways_to_ask_follow_the_rules(tmp_path: Path) -> None:
     model = leporid.train("ease", SPLIT)
-    bound = leporid.Rules(max_per={"genre": 2}, diversity=0.2).bind(model.catalogue(ITEMS))
+    bound = leporid.Rules(max_per={"genre": 2}, diversity=0.2).bind(model.item_columns(ITEMS))
     user = model.users.external(3)
     items, scores = model.recommend(user, 6, rules=bound)
     index = model.items.indices([item for item in items if item is not None])
@@ -43,7 +43,7 @@ def test_rules_of_another_model_and_unbound_ones_are_refused() -> None:
     model = leporid.train("toppop", SPLIT)
     other = leporid.train("toppop", leporid.temporal_split(synthesize(70, 40, 900, seed=5)))
     rules = leporid.Rules(diversity=0.5)
-    for wrong in (rules, rules.bind(other.catalogue())):
+    for wrong in (rules, rules.bind(other.item_columns())):
         with pytest.raises(ConfigError, match="bound to this model"):
             model.recommend(model.users.external(0), rules=wrong)  # type: ignore[arg-type]
 
@@ -52,13 +52,13 @@ def test_rules_of_another_model_and_unbound_ones_are_refused() -> None:
 def test_diversity_spreads_the_list(name: str) -> None:
     """On a model's own vectors, and on those of the log."""
     model = leporid.train(name, SPLIT)
-    catalogue = model.catalogue()
+    item_columns = model.item_columns()
     users = model.users.ids.to_pylist()
     alike = []
     for diversity in (0.0, 0.6):
-        bound = leporid.Rules(diversity=diversity).bind(catalogue)
+        bound = leporid.Rules(diversity=diversity).bind(item_columns)
         lists = model.recommend(users, 5, rules=bound)[0]
-        vectors = [catalogue.vectors[model.items.indices(row.tolist())] for row in lists]
+        vectors = [item_columns.vectors[model.items.indices(row.tolist())] for row in lists]
         alike.append(np.mean([(v @ v.T)[np.triu_indices(5, 1)].mean() for v in vectors]))
     assert alike[1] < alike[0] - 0.02
 

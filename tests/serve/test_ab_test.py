@@ -202,10 +202,10 @@ def test_a_store_that_is_full_broken_or_slow_costs_no_answer_and_is_counted(
 ) -> None:
     app, users = side_by_side(run_dir, tmp_path / "events.db"), model.users.ids.to_pylist()
     store, asked = app.state.service.store, {"users": users, "n": 50}
-    [(pages,)] = store._links["write"].execute("PRAGMA page_count")
-    store._links["write"].execute(f"PRAGMA max_page_count = {pages}")
+    [(pages,)] = store._connections["write"].execute("PRAGMA page_count")
+    store._connections["write"].execute(f"PRAGMA max_page_count = {pages}")
     assert ask(app, asked)["impressions"] == 0
-    store._links["write"].execute(f"PRAGMA max_page_count = {pages + 1000}")
+    store._connections["write"].execute(f"PRAGMA max_page_count = {pages + 1000}")
     add = store.add
     monkeypatch.setattr(store, "add", lambda *_: 1 / 0)
     assert ask(app, asked)["impressions"] == 0

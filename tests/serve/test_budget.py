@@ -12,8 +12,8 @@ from starlette.types import Message
 
 from leporid.models import Recommender
 from leporid.serve import ServeLimits, create_app
-from leporid.serve.batching import _CLIENTS, Budget, ClientOverloadedError
-from leporid.serve.service import UserQuery
+from leporid.serve.batching import MAX_CLIENTS, Budget, ClientOverloadedError
+from leporid.serve.user_query import UserQuery
 from tests.serve.conftest import get, history_of, post
 
 
@@ -57,11 +57,11 @@ def test_what_costs_more_than_all_takes_all_and_refusals_cost_nothing() -> None:
 
 def test_the_clients_remembered_are_bounded() -> None:
     budget = Budget(rate=1, burst=5, clock=Clock())
-    for number in range(_CLIENTS + 10):
+    for number in range(MAX_CLIENTS + 10):
         budget.charge(str(number), 5)
-    assert len(budget._spent) == _CLIENTS
+    assert len(budget._spent) == MAX_CLIENTS
     with pytest.raises(ClientOverloadedError):
-        budget.charge(str(_CLIENTS), 1)
+        budget.charge(str(MAX_CLIENTS), 1)
     budget.charge("0", 5)
 
 
@@ -71,7 +71,7 @@ def test_the_cost_follows_the_length_of_a_history_and_the_lists_of_items() -> No
 
     some = np.arange(20_000, dtype=np.int32)
     assert cost(n=10) == 30
-    assert cost(n=10, explain=True, length=1000) == cost(n=10, explain=True) + 1000
+    assert cost(n=10, explain=True, history_length=1000) == cost(n=10, explain=True) + 1000
     for listed in ("history", "excluded", "candidates"):
         assert cost(n=10, **{listed: some}) == cost(n=10) + 1000
 
@@ -175,7 +175,7 @@ def test_a_search_finds_what_a_plain_loop_finds(app: Any, query: str) -> None:
     run = app.state.service.runs["main"]
     words = query.casefold().split()
     popularity = np.bincount(run.model.known.item, minlength=len(run.ids))
-    titles = [title.casefold() for title, *_ in run.shown]
+    titles = [title.casefold() for title, *_ in run.item_info]
     hits = [i for i, title in enumerate(titles) if all(word in title for word in words)]
     hits.sort(key=lambda i: (not titles[i].startswith(" ".join(words)), -popularity[i], i))
     assert run.search(query, 15) == hits[:15]

@@ -13,7 +13,8 @@ import leporid
 from leporid.errors import ConfigError, DataError
 from leporid.interop import write_benchmark
 from leporid.serve import Event, merged_log, open_store
-from leporid.serve.service import Service, UserQuery
+from leporid.serve.service import Service
+from leporid.serve.user_query import UserQuery
 from tests.data.event_log import WEIGHTS, frame, rows
 
 HOW: Any = {"event": "kind", "goal": "purchase", "progress": False}

@@ -110,7 +110,7 @@ def test_a_folder_replaced_while_it_is_read_is_never_half_of_each(
         return plain(*about)
 
     monkeypatch.setattr(loaded_run, "_information", replace)
-    if times >= loaded_run._TRIES:
+    if times >= loaded_run._MAX_ATTEMPTS:
         with pytest.raises(DataError, match="again and again"):
             loaded_run.load_run(tmp_path)
         return

@@ -40,7 +40,9 @@ def listed(result: dict[str, Any]) -> list[Any]:
 def test_lists_are_those_of_the_library(
     app: Any, model: Recommender, run_dir: Path, rules: dict[str, Any]
 ) -> None:
-    bound = leporid.Rules.from_dict(rules).bind(model.catalogue(run_dir.parent / "items.parquet"))
+    bound = leporid.Rules.from_dict(rules).bind(
+        model.item_columns(run_dir.parent / "items.parquet")
+    )
     users, history = model.users.ids.to_pylist()[:4], history_of(model.known, 7)
     asked = {"users": users, "histories": [history], "n": 6, "rules": rules}
     results = post(app, "/recommend", asked).json()["results"]

@@ -14,7 +14,7 @@ import pytest
 from leporid import machine
 from leporid.machine import choose_torch_threads, one_thread_pool, torch_threads
 from leporid.serve.batching import Batcher
-from leporid.serve.server import _listen, _settle
+from leporid.serve.server import _listen, freeze_loaded_objects
 from leporid.serve.service import Service
 
 
@@ -77,7 +77,7 @@ def test_what_is_loaded_leaves_garbage_collection_at_the_start_and_after_a_reloa
     assert called[0] is not old
     service.close()
     try:
-        _settle()
+        freeze_loaded_objects()
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()

@@ -203,8 +203,8 @@ def test_a_full_store_is_503_in_words_and_reading_goes_on(
 ) -> None:
     app: Any = create_app(run_dir, store=tmp_path / "events.db", token="t", public_reading=True)
     store = app.state.service.store
-    [(pages,)] = store._links["write"].execute("PRAGMA page_count")
-    store._links["write"].execute(f"PRAGMA max_page_count = {pages + 2}")
+    [(pages,)] = store._connections["write"].execute("PRAGMA page_count")
+    store._connections["write"].execute(f"PRAGMA max_page_count = {pages + 2}")
     item, headers = model.items.external(0), {"Authorization": "Bearer t"}
 
     def send(count: int) -> Any:
@@ -220,7 +220,7 @@ def test_a_full_store_is_503_in_words_and_reading_goes_on(
     assert len(list(store.events())) == 1, "all or nothing"
     known = {"users": [model.users.external(0)]}
     assert post(app, "/recommend", known).status_code == 200
-    store._links["write"].execute(f"PRAGMA max_page_count = {pages + 1000}")
+    store._connections["write"].execute(f"PRAGMA max_page_count = {pages + 1000}")
     assert send(300).status_code == 200
 
 

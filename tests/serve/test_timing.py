@@ -17,7 +17,7 @@ import uvicorn
 
 from leporid.serve import ServeLimits
 from leporid.serve.middleware import Metrics
-from leporid.serve.server import _CROWDED, BoundedConnection, TimedServer, _listen
+from leporid.serve.server import MAX_REJECTED, BoundedConnection, TimedServer, _listen
 
 ASK = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -113,10 +113,10 @@ def test_a_connection_too_many_is_told_so_and_closed_but_gets_the_health() -> No
 def test_one_address_cannot_take_all_connections() -> None:
     limits = {"connections": 10, "connections_per_client": 2}
     with serving(**limits) as (address, metrics), contextlib.ExitStack() as links:
-        for _ in range(2 + _CROWDED + 5):
+        for _ in range(2 + MAX_REJECTED + 5):
             links.enter_context(connect(address, "127.0.0.2"))
         # Of those beyond the limit only the newest are held.
-        wait_for(metrics, b"leporid_connections %.1f" % (2 + _CROWDED))
+        wait_for(metrics, b"leporid_connections %.1f" % (2 + MAX_REJECTED))
         with connect(address, "127.0.0.2") as link:
             assert read_answer(link, HEALTH).endswith(b"hello")
         with connect(address, "127.0.0.2") as link:

@@ -18,7 +18,7 @@ from leporid.embeddings import (
     regularized_degrees,
 )
 from leporid.embeddings.eigenpairs import as_graph
-from leporid.embeddings.lanczos import Problem
+from leporid.embeddings.lanczos import EigenProblem
 from leporid.embeddings.laplacian import wide_product
 from leporid.errors import ConfigError, GraphError, LeporidWarning
 from leporid.graph import binary_csr
@@ -277,7 +277,7 @@ def test_the_device_path_agrees_with_dense_eigh(normalized):
     operator = laplacian_operator(as_graph(W), 0.5, normalized)
     before = torch.get_float32_matmul_precision()
     tol = 1e-6 * operator.norm
-    solution = torch_solution(Problem(operator, 12, tol), "cpu")
+    solution = torch_solution(EigenProblem(operator, 12, tol), "cpu")
     assert torch.get_float32_matmul_precision() == before
     values, vectors = oracle(W, 0.5, normalized)
     found = solution.values - operator.shift
@@ -289,7 +289,7 @@ def test_the_device_path_agrees_with_dense_eigh(normalized):
 
 def test_the_device_path_finds_repeated_eigenvalues():
     operator = laplacian_operator(as_graph(cliques(9, 50)), 0.0)
-    solution = torch_solution(Problem(operator, 53, 1e-6), "cpu")
+    solution = torch_solution(EigenProblem(operator, 53, 1e-6), "cpu")
     np.testing.assert_allclose(solution.values[:50], 1.0, atol=1e-6)
 
 
@@ -350,14 +350,14 @@ def test_a_graph_made_on_a_device_is_solved_there_without_a_transfer() -> None:
     members = binary_csr(sparse.random_array((900, 60), density=0.12, rng=rng, format="csr"))
     graph = knn_graph_on(members, 20, "cpu", "rows", NullProgress())
     solutions = [
-        torch_solution(Problem(laplacian_operator(same), 8, 1e-6), "cpu")
+        torch_solution(EigenProblem(laplacian_operator(same), 8, 1e-6), "cpu")
         for same in (graph, as_graph(graph.csr()))
     ]
     np.testing.assert_allclose(solutions[0].values, solutions[1].values, atol=1e-9)
     np.testing.assert_allclose(solutions[0].vectors, solutions[1].vectors, atol=1e-4)
     broken = graph.tensors._replace(weights=graph.tensors.weights * 0 + 1)
     operator = laplacian_operator(DeviceGraph(broken, "rows", 20))
-    other = torch_solution(Problem(operator, 8, 1e-6), "cpu")
+    other = torch_solution(EigenProblem(operator, 8, 1e-6), "cpu")
     assert not np.allclose(other.values, solutions[0].values)
 
 

@@ -15,13 +15,12 @@ from benchmarks.bench_scale import EXACT_IS_WORTH, crossover
 from benchmarks.harness import RECORDS
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.embeddings import landmark_count, landmark_neighbours
-from leporid.embeddings.out_of_sample import (
+from leporid.embeddings.landmarks import (
     AUTO_LANDMARKS,
     EXACT_UP_TO,
-    Extension,
     choose_landmarks,
-    extend_rows,
 )
+from leporid.embeddings.out_of_sample import RowExtension, extend_rows
 from leporid.errors import ConfigError
 from leporid.graph import binary_csr
 from tests.graph.matrices import skewed
@@ -143,7 +142,7 @@ def test_landmark_rows_are_fitted_and_the_others_are_extended(make, normalized):
     # The sum of the formula, written out.
     weights = neighbour_weights(X[others], X[chosen], 50, model.graph_.thresholds)
     np.testing.assert_allclose(model.degrees_[others], weights.sum(axis=1), rtol=1e-6)
-    formula = Extension(
+    formula = RowExtension(
         alone.embedding_, alone.eigenvalues_, alone.degrees_, model.alpha, normalized
     )
     np.testing.assert_allclose(model.embedding_[others], formula.embed(weights), atol=2e-6)
@@ -193,7 +192,7 @@ def test_blocks_bound_memory_and_change_nothing(monkeypatch):
 def test_placing_does_not_depend_on_threads():
     model = Leporid(dim=5, k=20).fit(X)
     new = distinct(40, 70, seed=4)
-    extension = Extension(model.embedding_, model.eigenvalues_, model.degrees_, 0.5, True)
+    extension = RowExtension(model.embedding_, model.eigenvalues_, model.degrees_, 0.5, True)
     extended = [
         extend_rows(
             binary_csr(new), binary_csr(X), extension, 20, model.graph_.thresholds, threads

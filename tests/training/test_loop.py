@@ -183,6 +183,34 @@ def test_the_best_weights_are_kept_and_training_stops_in_time(
     ]  # fmt: skip
 
 
+def test_more_validation_users_than_there_are_means_all_of_them(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[Split] = []
+
+    def measure(model: Any, part: Split) -> float:
+        parts.append(part)
+        return 0.1
+
+    monkeypatch.setattr(loop, "_measure", measure)
+    present = len(np.unique(split.valid.user))
+    for asked, expected in ((present - 1, present - 1), (present, present), (present + 1, present)):
+        Dot(dim=4, steps=1, batch_size=8, eval_every=1, eval_users=asked).fit(split, device="cpu")
+        assert len(np.unique(parts[-1].valid.user)) == expected
+
+
+def test_patience_counts_only_validations_since_the_best_one(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = iter([0.1, 0.05, 0.2, 0.1, 0.3, 0.2, 0.3, 0.9])
+    monkeypatch.setattr(loop, "_measure", lambda model, part: next(metrics))
+    model = Dot(dim=4, steps=16, batch_size=8, eval_every=2, patience=2)
+    model.fit(split, device="cpu")
+    # A validation that is as good as the best one is no better.
+    assert [row["step"] for row in model.history.rows] == [2, 4, 6, 8, 10, 12, 14]
+    assert (model.history.best_step, model.history.best_metric) == (10, 0.3)
+
+
 def test_the_progress_knows_where_patience_can_end_a_run(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,19 +3,34 @@
 Command modules import nothing heavy at the top, so `leporid --help` answers at once.
 """
 
-import importlib
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from types import TracebackType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import typer.main
 from typer import Option
 
 from leporid._version import __version__
+from leporid.cli import experiments
+from leporid.cli.choose import choose
+from leporid.cli.compare import compare
+from leporid.cli.data import group as data
+from leporid.cli.doctor import doctor
+from leporid.cli.embed import embed
+from leporid.cli.evaluate import evaluate
+from leporid.cli.experiments import tune
+from leporid.cli.export import export
+from leporid.cli.extend import extend
+from leporid.cli.inspect import inspect
 from leporid.cli.options import as_command
+from leporid.cli.recommend import recommend
+from leporid.cli.registries import initializers, models
+from leporid.cli.serve import serve
+from leporid.cli.train import train
 from leporid.errors import LeporidError, LeporidWarning
 
 app = typer.Typer(
@@ -28,23 +43,35 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = {
-    **{name: name for name in ("data", "embed", "train", "choose", "inspect")},
-    **dict.fromkeys(("evaluate", "compare", "tune", "run"), "experiments"),
-    **dict.fromkeys(("recommend", "extend", "export", "serve"), "deploy"),
-    **dict.fromkeys(("models", "initializers", "doctor"), "catalogue"),
+COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
+    "data": data,
+    "embed": embed,
+    "train": train,
+    "choose": choose,
+    "inspect": inspect,
+    "evaluate": evaluate,
+    "compare": compare,
+    "tune": tune,
+    "run": experiments.run,
+    "recommend": recommend,
+    "extend": extend,
+    "export": export,
+    "serve": serve,
+    "models": models,
+    "initializers": initializers,
+    "doctor": doctor,
 }
-"""Each is a function of its name, or a `group` of commands, in a module."""
+"""Every command, or group of commands, by name, in the order of the help text."""
 
-for _name, _file in COMMANDS.items():
-    _module = importlib.import_module(f"leporid.cli.{_file}")
-    if hasattr(_module, "group"):
-        app.add_typer(_module.group, name=_name)
+for _name, _command in COMMANDS.items():
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_name)
     else:
-        app.command(_name)(as_command(getattr(_module, _name)))
+        app.command(_name)(as_command(_command))
 
 
 def _version(show: bool) -> None:
+    """Print the version and end."""
     if show:
         typer.echo(f"leporid {__version__}")
         raise typer.Exit
@@ -87,7 +114,7 @@ def run(commands: typer.Typer = app, name: str = "leporid") -> None:
 def _one_line(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Called for an error that nothing caught: one of ours, a bug, or a broken machine."""
+    """Report an error that nothing caught: one of ours, a bug, or a broken machine."""
     if os.environ.get("LEPORID_DEBUG"):
         sys.__excepthook__(kind, error, trace)
     elif isinstance(error, LeporidError):
@@ -98,7 +125,7 @@ def _one_line(
 
 
 def _one_line_warning(
-    message: Warning | str, category: type[Warning], *_: Any, **__: Any
+    message: Warning | str, category: type[Warning], *_: object, **__: object
 ) -> None:
     """Show our own warnings; those of other packages only with `--debug`."""
     if issubclass(category, LeporidWarning):

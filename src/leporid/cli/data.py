@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -19,8 +19,8 @@ from leporid.cli.options import (
     Source,
     SplitOptions,
     as_command,
-    show,
 )
+from leporid.cli.printing import show
 from leporid.errors import LeporidWarning, UnknownNameError
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ group = typer.Typer(
 )
 
 _COMMON_REPEATS = 0.05
-"""From this share of the interactions on, `data stats` advises to show items again."""
+"""Share of repeats from which `data stats` advises to show items again."""
 LogFile = Annotated[Path, OutputFile("Parquet or CSV file to write.")]
 
 
 def _load(source: str, log: LogOptions, json_output: bool) -> Interactions:
-    """Load the log, and say on stderr how many rows were left out and why."""
+    """Load the log, and print to stderr how many rows were left out and why."""
     with warnings.catch_warnings():  # missing values are counted below
         warnings.filterwarnings("ignore", ".* missing values", LeporidWarning)
         data = log.load(source, quiet=json_output)
@@ -48,6 +48,7 @@ def _load(source: str, log: LogOptions, json_output: bool) -> Interactions:
 
 
 def _write(data: Interactions, output: Path, json_output: bool) -> None:
+    """Write a log, and print its figures."""
     from leporid.data import write_log
 
     write_log(data, output)
@@ -61,31 +62,34 @@ def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
     """Users, items, interactions, density, share of the tail (the paper's Table 2), and repeats."""
     data = _load(source, log, json_output)
     figures = data.stats().as_dict()
-    read = data.source.as_dict() if data.source is not None else None
-    left_out = sum(
-        n for why, n in data.dropped.items() if why.startswith("duplicate pair")
-    )
-    repeats, rows = data.repeats + left_out, len(data) + left_out
-    if log.goal:  # an item that is viewed again is no repeat
-        every = replace(log, duplicates="all").load(source, quiet=True)
-        repeats, rows = every.repeats, len(every.goals)
+    repeats, n_events = _count_repeats(source, log, data)
     report = {
         **figures,
         "repeats": repeats,
         "dropped": dict(data.dropped),
-        "source": read,
+        "source": None if data.source is None else data.source.as_dict(),
     }
-    lines = [
-        f"repeats: {repeats:,} of {rows:,} interactions ({repeats / max(rows, 1):.1%})"
-    ]
-    if repeats >= _COMMON_REPEATS * rows > 0:
-        advice = (
-            "users want again what they had: train, tune and choose with --include-seen"
-        )
+    share = repeats / max(n_events, 1)
+    lines = [f"repeats: {repeats:,} of {n_events:,} interactions ({share:.1%})"]
+    if repeats >= _COMMON_REPEATS * n_events > 0:
         lines.append(
-            f"{advice}, which keeps repeats (--duplicates all) and lets lists show them"
+            "users want again what they had: train, tune and choose with --include-seen, "
+            "which keeps repeats (--duplicates all) and lets lists show them"
         )
     show(json_output, report, (source, [figures]), *lines)
+
+
+def _count_repeats(source: str, log: LogOptions, data: Interactions) -> tuple[int, int]:
+    """Count the events whose user had the item before, and all events."""
+    if log.goal:  # an item that is viewed again is no repeat
+        everything = replace(log, duplicates="all").load(source, quiet=True)
+        return everything.repeats, len(everything.goals)
+    left_out = sum(
+        count
+        for reason, count in data.dropped.items()
+        if reason.startswith("duplicate pair")
+    )
+    return data.repeats + left_out, len(data) + left_out
 
 
 @group.command()
@@ -116,18 +120,22 @@ def split(
     parts = split_by(data, log.protocol, train=train, valid=valid, seed=log.split_seed)
     parts = parts.including_seen(log.include_seen)
     parts.save(output)
-    files = [] if format is None else write_benchmark(parts, output, name)
-    summary: dict[str, Any] = {"output": str(output), "protocol": parts.protocol}
-    summary |= {part: len(getattr(parts, part)) for part in ("train", "valid", "test")}
-    summary["digest"] = parts.digest
-    said = f"\nAdd to RecBole's configuration (also in benchmark.yaml):\n\n{BENCHMARK_LINES}"
-    show(
-        json_output,
-        summary,
-        (source, [summary]),
-        *([said] if files else []),
-        files=files,
-    )
+    summary = {
+        "output": str(output),
+        "protocol": parts.protocol,
+        "train": len(parts.train),
+        "valid": len(parts.valid),
+        "test": len(parts.test),
+        "digest": parts.digest,
+    }
+    lines: list[str] = []
+    files: list[Path] = []
+    if format == "recbole":
+        files = write_benchmark(parts, output, name)
+        lines.append(
+            f"\nAdd to RecBole's configuration (also in benchmark.yaml):\n\n{BENCHMARK_LINES}"
+        )
+    show(json_output, summary, (source, [summary]), *lines, files=files)
 
 
 @group.command()
@@ -156,7 +164,8 @@ def fetch(
     from leporid.data import fetch as fetch_files
 
     files = fetch_files(name, progress=not json_output)
-    log, titles = str(files.interactions), str(files.items) if files.items else None
+    log = str(files.interactions)
+    titles = None if files.items is None else str(files.items)
     show(json_output, {"name": name, "interactions": log, "items": titles}, log)
 
 
@@ -166,12 +175,14 @@ def list_datasets(json_output: Json = False) -> None:
     """The data sets that are known by name."""
     from leporid.data import DATASETS, cache_dir
 
+    folder = str(cache_dir())
     rows = [
-        {"name": d.name, "about": d.about, "page": d.page} for d in DATASETS.values()
+        {"name": dataset.name, "about": dataset.about, "page": dataset.page}
+        for dataset in DATASETS.values()
     ]
     lines = ["\n    ".join(row.values()) for row in rows]
-    value = {"cache": str(cache_dir()), "datasets": rows}
-    show(json_output, value, *lines, f"kept in {cache_dir()}")
+    document = {"cache": folder, "datasets": rows}
+    show(json_output, document, *lines, f"kept in {folder}")
 
 
 @group.command("import")

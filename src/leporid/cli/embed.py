@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,22 +21,18 @@ from leporid.cli.options import (
     SplitOptions,
     SplitSource,
     parse_settings,
-    show,
 )
+from leporid.cli.printing import Part, Row, show
 from leporid.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data import Interactions
-    from leporid.embeddings import InitialEmbeddings
-
-
-_WHOLE_LOG = ("order", "weight", "duplicates", "event", "event_weights", "goal")
-"""Options that a log read in pieces cannot have."""
+    from leporid.embeddings import Embedding, InitialEmbeddings, Initializer
 
 
 @dataclass(frozen=True)
 class _Method:
-    """Which vectors."""
+    """Method and settings of the vectors."""
 
     method: Annotated[str, "A name of `leporid initializers`."] = "leporid"
     dim: Annotated[int, "Number of columns."] = 64
@@ -54,18 +51,24 @@ class _Method:
         None
     )
 
-    def initializer(self) -> Any:
+    def initializer(self) -> Initializer:
+        """Make the initialiser with the settings that were typed."""
         settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.set)}
-        named = {"k": self.k, "alpha": self.alpha, "device": self.device}
-        settings |= {name: value for name, value in named.items() if value is not None}
+        if self.k is not None:
+            settings["k"] = self.k
+        if self.alpha is not None:
+            settings["alpha"] = self.alpha
+        if self.device is not None:
+            settings["device"] = self.device
         if self.landmarks is not None:
             settings |= parse_settings([f"landmarks={self.landmarks}"])
-        return embeddings.get(self.method)(**settings)
+        initializer: Initializer = embeddings.get(self.method)(**settings)
+        return initializer
 
 
 @dataclass(frozen=True)
 class _Resources:
-    """Where they are computed, and from what."""
+    """Where the vectors are computed, and with how much memory."""
 
     scheduler: Annotated[
         str | None, "Dask cluster to use: tcp://host:port (le, leporid)."
@@ -100,40 +103,63 @@ def embed(
     train, protocol = _read(data, part, log, resources, json_output)
     began = perf_counter()
     if train is None:
-        vectors = _out_of_core(
+        vectors = _fit_out_of_core(
             initializer, data, output, resources, log, not json_output
         )
     else:
         vectors = _fit(initializer, train, resources, not json_output)
     seconds = perf_counter() - began
-    files = write_embeddings(vectors, output, **vars(format))
-    rows = []
-    for side, embedding, _ in vectors.sides():
-        about, residual = embedding.provenance, embedding.provenance.get("residual")
-        zero = int((~embedding.vectors.any(axis=1)).sum())
-        row = {"side": side, "rows": embedding.n, "dim": embedding.dim}
-        row |= {
-            "isolated": int(about.get("isolated", zero)),
-            "landmarks": about.get("landmarks"),
-        }
-        rows.append(row | {"largest residual": residual and float(f"{residual:.3g}")})
-    # Columns that say something, "-" where a side has nothing to say.
-    shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
-    table = [
-        {key: "-" if row[key] is None else row[key] for key in shown} for row in rows
+    files = write_embeddings(vectors, output, format.format, name=format.name)
+
+    rows = [_facts(side, embedding) for side, embedding, _ in vectors.sides()]
+    report = {
+        "method": method.method,
+        "settings": initializer.config.to_dict(),
+        "seconds": seconds,
+        "sides": rows,
+        "format": format.format,
+        "part": "all" if protocol is None else "train",
+        "protocol": protocol,
+    }
+    parts: list[Part] = [(f"{method.method}, {seconds:.2f} s", _without_blanks(rows))]
+    if format.format == "recbole":
+        parts.append(f"\n{INITIALIZE_LINES % output}")
+    show(json_output, report, *parts, files=files)
+
+
+def _facts(side: str, embedding: Embedding) -> Row:
+    """Return what is known of the vectors of one side."""
+    provenance = embedding.provenance
+    isolated = provenance.get("isolated", embedding.isolated.sum())
+    residual = provenance.get("residual")
+    return {
+        "side": side,
+        "rows": embedding.n,
+        "dim": embedding.dim,
+        "isolated": int(isolated),
+        "landmarks": provenance.get("landmarks"),
+        "largest residual": residual and float(f"{residual:.3g}"),
+    }
+
+
+def _without_blanks(rows: Sequence[Row]) -> list[Row]:
+    """Leave out columns that are None in every row, and show "-" for None in others."""
+    columns = [
+        column for column in rows[0] if any(row[column] is not None for row in rows)
     ]
-    report = {"method": method.method, "settings": initializer.config.to_dict()}
-    report |= {"seconds": seconds, "sides": rows, "format": format.format}
-    report |= {"part": "train" if protocol else "all", "protocol": protocol}
-    lines = [f"\n{INITIALIZE_LINES % output}"] if format.format == "recbole" else []
-    title = f"{method.method}, {seconds:.2f} s"
-    show(json_output, report, (title, table), *lines, files=files)
+    return [
+        {column: "-" if row[column] is None else row[column] for column in columns}
+        for row in rows
+    ]
 
 
 def _read(
     data: str, part: str, log: SplitOptions, resources: _Resources, quiet: bool
 ) -> tuple[Interactions | None, str | None]:
-    """What is embedded (None: DATA is streamed), and the protocol where it is a training part."""
+    """Read what is embedded, and the protocol of the split if that is a training part.
+
+    The interactions are None where DATA is streamed.
+    """
     from leporid.data import is_split
 
     if log.weight is not None:
@@ -151,65 +177,90 @@ def _read(
         if not quiet:
             typer.echo(f"embedding the training part of {split.protocol}", err=True)
         return split.train, split.protocol
-    if (log.protocol, log.split_seed) != (
-        SplitOptions.protocol,
-        SplitOptions.split_seed,
-    ):
+
+    default = SplitOptions()
+    if log.protocol != default.protocol or log.split_seed != default.split_seed:
         raise ConfigError("--protocol and --split-seed go with --part train")
     if not quiet:
-        advice = "for a benchmark give --part train"
-        typer.echo(f"embedding the whole log, the test part too: {advice}", err=True)
-    return None if resources.memory else log.load(data, quiet=quiet), None
+        typer.echo(
+            "embedding the whole log, the test part too: "
+            "for a benchmark give --part train",
+            err=True,
+        )
+    if resources.memory:
+        return None, None
+    return log.load(data, quiet=quiet), None
 
 
 def _fit(
-    initializer: Any, train: Any, resources: _Resources, progress: bool
+    initializer: Initializer,
+    train: Interactions,
+    resources: _Resources,
+    progress: bool,
 ) -> InitialEmbeddings:
-    """The vectors, from the cache or from a cluster where those are asked."""
+    """Fit the vectors, or read them from the cache; on a cluster if one was named."""
     from leporid.embeddings import cached_fit
 
-    with ExitStack() as stack:
-        if resources.scheduler is not None:
-            if not hasattr(initializer, "client"):
-                raise ConfigError(
-                    f"--scheduler is for le and leporid, not {initializer.name}"
-                )
-
-            from leporid.distributed import connect
-
-            initializer.client = stack.enter_context(connect(resources.scheduler))
-            stack.callback(setattr, initializer, "client", None)
+    if resources.scheduler is None:
         return cached_fit(
             initializer, train, use_cache=resources.cache, progress=progress
         )
+    if not initializer.runs_on_cluster:
+        raise ConfigError(f"--scheduler is for le and leporid, not {initializer.name}")
+
+    from leporid.distributed import connect
+
+    with connect(resources.scheduler) as client:
+        initializer.cluster = client
+        try:
+            return cached_fit(
+                initializer, train, use_cache=resources.cache, progress=progress
+            )
+        finally:
+            initializer.cluster = None
 
 
-def _out_of_core(
-    initializer: Any,
+def _fit_out_of_core(
+    initializer: Initializer,
     data: str,
     output: Path,
     resources: _Resources,
     log: SplitOptions,
     progress: bool,
 ) -> InitialEmbeddings:
-    """Within a memory limit, with the files it needs meanwhile beside the output."""
+    """Fit the vectors within a memory limit, with temporary files beside the output."""
     from leporid.embeddings import embed_stored
 
-    options, default = asdict(log), asdict(SplitOptions())
-    refused = {key: options.pop(key) for key in _WHOLE_LOG}
-    others = {key: value for key, value in refused.items() if value != default[key]}
-    others["scheduler"] = resources.scheduler
-    for option, value in others.items():
+    default = SplitOptions()
+    whole_log_only = {
+        "order": log.order,
+        "weight": log.weight,
+        "duplicates": None if log.duplicates == default.duplicates else log.duplicates,
+        "event": log.event,
+        "event-weights": log.event_weights,
+        "goal": log.goal,
+        "scheduler": resources.scheduler,
+    }
+    for option, value in whole_log_only.items():
         if value is not None:
-            option = option.replace("_", "-")
             raise ConfigError(
                 f"--memory and --{option} do not go together: leave one out"
             )
-    for key in ("protocol", "split_seed", "include_seen"):  # they are about a split
-        del options[key]
     with suppress(OSError):  # what it needs meanwhile cannot be written then either
         output.parent.mkdir(parents=True, exist_ok=True)
-    memory, scratch = resources.memory or "", output.parent
     return embed_stored(
-        initializer, data, memory, scratch=scratch, progress=progress, **options
+        initializer,
+        data,
+        resources.memory or "",
+        scratch=output.parent,
+        progress=progress,
+        core=log.core,
+        user=log.user,
+        item=log.item,
+        time=log.time,
+        rating=log.rating,
+        min_rating=log.min_rating,
+        separator=log.separator,
+        header=log.header,
+        encoding=log.encoding,
     )

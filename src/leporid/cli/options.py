@@ -1,4 +1,4 @@
-"""Options that several commands share and how they are parsed; tables and JSON that they print.
+"""Options that several commands share, and how they are parsed.
 
 A command takes a group of options as one parameter, `log: LogOptions`; `as_command` replaces it
 by the fields of the dataclass. So an option added to `LogOptions` is an option of every command
@@ -10,30 +10,27 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 from typer import Argument, Option
 
+from leporid.cli.printing import show as show
 from leporid.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split
     from leporid.models import Recommender
 
-_ID_COLUMNS = ("user", "item")
-"""Printed as they are typed: a separator of thousands would make two ids of one."""
-
 SPELLINGS = {
     "output": ["--output", "-o"],
     "include_seen": ["--include-seen/--exclude-seen", " /--no-include-seen"],
 }
-"""Options that are not spelt as their parameter alone."""
+"""Names of the options that are not spelt as their parameter alone."""
 
 Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
 Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
@@ -47,11 +44,11 @@ class DeviceName(str):
 
 
 class OutputFolder(str):
-    """The help of an option that names a folder to write: likewise."""
+    """The help of an option that names a folder: whether it can be written is checked first."""
 
 
 class OutputFile(str):
-    """The help of an option that names a file to write: likewise."""
+    """The help of an option that names a file: whether it can be written is checked first."""
 
 
 Output = Annotated[Path, OutputFolder("Folder to write into.")]
@@ -110,31 +107,46 @@ class LogOptions:
     ] = None
 
     def load(self, source: str, *, quiet: bool = False) -> Interactions:
-        """Read and filter the log; says on stderr what was guessed and dropped, unless `quiet`."""
+        """Read and filter the log; unless `quiet`, print what was guessed and dropped."""
         from leporid.data import load
 
-        options = {
-            field.name: getattr(self, field.name) for field in fields(LogOptions)
-        }
-        core, weights = options.pop("core"), options.pop("event_weights")
-        if weights is not None:
-            options["weights"] = parse_numbers(parse_list(weights), "--event-weights")
-        if self.goal is not None:
-            options["goal"] = parse_list(self.goal)
-        if self.separator in ("tab", "\\t"):
-            options["separator"] = "\t"
-        data = load(source, progress=False, **options)
-        if data.source is not None and not quiet and (found := data.source.sentence()):
-            typer.echo(found, err=True)
-        inner = data.core(core) if core else data
-        if len(inner) < len(data) and not quiet:
+        weights = None
+        if self.event_weights is not None:
+            weights = parse_numbers(parse_list(self.event_weights), "--event-weights")
+        is_tab = self.separator in ("tab", "\\t")
+        data = load(
+            source,
+            user=self.user,
+            item=self.item,
+            time=self.time,
+            rating=self.rating,
+            min_rating=self.min_rating,
+            weight=self.weight,
+            event=self.event,
+            weights=weights,
+            goal=None if self.goal is None else parse_list(self.goal),
+            duplicates=self.duplicates,  # type: ignore[arg-type]  # `load` refuses others
+            separator="\t" if is_tab else self.separator,
+            header=self.header,
+            encoding=self.encoding,
+            order=self.order,  # type: ignore[arg-type]
+            progress=False,
+        )
+        guessed = data.source.sentence() if data.source is not None else ""
+        if guessed and not quiet:
+            typer.echo(guessed, err=True)
+        if not self.core:
+            return data
+        dense = data.core(self.core)
+        if len(dense) < len(data) and not quiet:
             typer.echo(
-                f"--core {core} dropped {data.n_users - inner.n_users:,} of {data.n_users:,} users "
-                f"and {data.n_items - inner.n_items:,} of {data.n_items:,} items, with "
-                f"{1 - len(inner) / len(data):.0%} of the interactions",
+                f"--core {self.core} dropped "
+                f"{data.n_users - dense.n_users:,} of {data.n_users:,} users "
+                f"and {data.n_items - dense.n_items:,} of {data.n_items:,} items, with "
+                f"{1 - len(dense) / len(data):.0%} of the interactions",
                 err=True,
             )
-        return inner
+        return dense
 
 
 @dataclass(frozen=True)
@@ -152,92 +164,107 @@ class SplitOptions(LogOptions):
     )
 
     def load(self, source: str, *, quiet: bool = False) -> Interactions:
-        """As above; where lists may show an item again, repeats are kept."""
-        repeats = (
-            "all"
-            if self.include_seen and self.duplicates == "first"
-            else self.duplicates
-        )
-        return super(SplitOptions, replace(self, duplicates=repeats)).load(
-            source, quiet=quiet
-        )
+        """Read and filter the log; where lists may show an item again, repeats are kept."""
+        log: LogOptions = self
+        if self.include_seen and self.duplicates == "first":
+            log = replace(self, duplicates="all")
+        return LogOptions.load(log, source, quiet=quiet)
 
     def split(self, source: str, *, quiet: bool = False) -> Split:
         """Read and cut the log, or read a split as it was saved."""
         from leporid.data import Split, is_split, split_by
 
         if not is_split(source):
-            parts = split_by(
-                self.load(source, quiet=quiet), self.protocol, seed=self.split_seed
-            )
+            data = self.load(source, quiet=quiet)
+            parts = split_by(data, self.protocol, seed=self.split_seed)
             return parts.including_seen(self.include_seen)
-        changed = [
-            field.name
+
+        typed = [
+            field.name.replace("_", "-")
             for field in fields(self)
-            if field.name != "include_seen"
-            and getattr(self, field.name) != field.default
+            if vars(self)[field.name] != field.default and field.name != "include_seen"
         ]
-        if changed:
-            names = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
+        if typed:
+            names = ", ".join(f"--{name}" for name in typed)
             raise ConfigError(
                 f"{source} is a split, already filtered and cut: leave out {names}"
             )
         split = Split.load(source).including_seen(self.include_seen)
         if not quiet:
-            sizes = ", ".join(
-                f"{len(getattr(split, p)):,} {p}" for p in ("train", "valid", "test")
+            typer.echo(
+                f"{source}: a split by {split.protocol}: {len(split.train):,} train, "
+                f"{len(split.valid):,} valid, {len(split.test):,} test",
+                err=True,
             )
-            typer.echo(f"{source}: a split by {split.protocol}: {sizes}", err=True)
         return split
 
 
+class _Declared(NamedTuple):
+    """One option or argument, as a command or a group of options declares it."""
+
+    name: str
+    """Name of the parameter."""
+    hint: object
+    """The type, `Annotated` with a help text or with what typer takes."""
+    default: object
+    """Default value, or `inspect.Parameter.empty`."""
+
+    @property
+    def help(self) -> str | None:
+        """Help text of an option; None for what typer gets as it is."""
+        annotation = get_args(self.hint)[1]
+        return annotation if isinstance(annotation, str) else None
+
+    def parameter(self) -> inspect.Parameter:
+        """Return the parameter as typer reads it."""
+        hint = self.hint
+        if self.help is not None:
+            names = SPELLINGS.get(self.name, [])
+            if self.default is False:
+                # By this name alone, a switch has no opposite.
+                names = [f"--{self.name.replace('_', '-')}"]
+            hint = Annotated[get_args(hint)[0], Option(*names, help=self.help)]
+        return inspect.Parameter(
+            self.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=self.default,
+            annotation=hint,
+        )
+
+
 def as_command(function: Callable[..., None]) -> Callable[..., None]:
-    """The function as typer takes it.
+    """Return the function as typer takes it.
 
     A parameter that is a dataclass is replaced by its fields (with the values of the parameter's
     own default, where it has one), a text in `Annotated` is the help of an option, and a switch
     that is off by default has no opposite.
     """
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, Any] = {}
-    helps: dict[str, str] = {}
-
-    def add(name: str, hint: Any, default: Any) -> None:
-        kind, about = hint.__origin__, hint.__metadata__[0]
-        if isinstance(about, str):
-            helps[name] = about
-            long = f"--{name.replace('_', '-')}"
-            names = [long] if default is False else SPELLINGS.get(name, [])
-            hint = Annotated[kind, Option(*names, help=about)]
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(
-            inspect.Parameter(name, keyword, default=default, annotation=hint)
-        )
-
+    declared: list[_Declared] = []
+    groups: dict[str, type[Any]] = {}
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         if not is_dataclass(hints[name]):
-            add(name, hints[name], parameter.default)
+            declared.append(_Declared(name, hints[name], parameter.default))
             continue
-        groups[name] = group = hints[name]
-        of_group = get_type_hints(group, include_extras=True)
-        for field in fields(group):
-            default = getattr(parameter.default, field.name, field.default)
-            add(field.name, of_group[field.name], default)
+        groups[name] = hints[name]
+        has_default = parameter.default is not inspect.Parameter.empty
+        defaults = vars(parameter.default) if has_default else {}
+        field_hints = get_type_hints(hints[name], include_extras=True)
+        for field in fields(hints[name]):
+            default = defaults.get(field.name, field.default)
+            declared.append(_Declared(field.name, field_hints[field.name], default))
 
     @functools.wraps(function)
-    def run(**values: Any) -> None:
-        for name, about in helps.items():
-            if values[name] is not None:
-                _check_value(about, values[name])
-        whole = {
-            name: group(
-                **{field.name: values.pop(field.name) for field in fields(group)}
-            )
-            for name, group in groups.items()
-        }
-        function(**whole, **values)
+    def run(**values: object) -> None:
+        for option in declared:
+            _check_value(option.help, values[option.name])
+        arguments: dict[str, object] = {}
+        for name, group in groups.items():
+            names = [field.name for field in fields(group)]
+            arguments[name] = group(**{key: values.pop(key) for key in names})
+        function(**arguments, **values)
 
+    parameters = [option.parameter() for option in declared]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {
         parameter.name: parameter.annotation for parameter in parameters
@@ -245,21 +272,23 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _check_value(about: str, value: str | Path) -> None:
-    """Refuse a device that is not there, and what cannot be written."""
+def _check_value(help: str | None, value: object) -> None:
+    """Refuse a device that is not there, and a path that cannot be written."""
     from leporid.artifacts import check_output_file, check_output_folder
     from leporid.machine import check_device
 
-    if isinstance(about, DeviceName):
-        check_device(value)
-    elif isinstance(about, OutputFolder) and Path(value).suffix != ".safetensors":
+    if not isinstance(value, str | Path):
+        return
+    if isinstance(help, DeviceName):
+        check_device(str(value))
+    elif isinstance(help, OutputFolder) and Path(value).suffix != ".safetensors":
         check_output_folder(value)
-    elif isinstance(about, OutputFolder | OutputFile):  # vectors can be one file
+    elif isinstance(help, OutputFolder | OutputFile):  # vectors can be one file
         check_output_file(value)
 
 
 def parse_settings(pairs: list[str] | None, option: str = "--set") -> dict[str, Any]:
-    """NAME=VALUE with TOML values; a bare word is a string."""
+    """Read NAME=VALUE pairs with TOML values; a bare word is a string."""
     parsed: dict[str, Any] = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
@@ -273,25 +302,28 @@ def parse_settings(pairs: list[str] | None, option: str = "--set") -> dict[str, 
 
 
 def parse_numbers(pairs: list[str], option: str) -> dict[str, float]:
-    """NAME=NUMBER of each pair."""
-    try:
-        return {
-            key: float(value)
-            for key, _, value in (pair.rpartition("=") for pair in pairs)
-        }
-    except ValueError:
-        raise ConfigError(
-            f"{option} takes view=1,purchase=5, not {','.join(pairs)!r}"
-        ) from None
+    """Read NAME=NUMBER pairs."""
+    numbers: dict[str, float] = {}
+    for pair in pairs:
+        name, _, number = pair.rpartition("=")
+        try:
+            numbers[name] = float(number)
+        except ValueError:
+            raise ConfigError(
+                f"{option} takes view=1,purchase=5, not {','.join(pairs)!r}"
+            ) from None
+    return numbers
 
 
-def parse_list(text: str, option: str | None = None) -> list[Any]:
-    """Parts separated by commas; with the name of an `option` they are whole numbers."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if option is None:
-        return parts
+def parse_list(text: str) -> list[str]:
+    """Return the parts of a text, separated by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def parse_whole_numbers(text: str, option: str) -> list[int]:
+    """Return whole numbers, separated by commas."""
     try:
-        return [int(part) for part in parts]
+        return [int(part) for part in parse_list(text)]
     except ValueError:
         raise ConfigError(
             f"{option} takes whole numbers such as 1,5,10, not {text!r}"
@@ -299,60 +331,7 @@ def parse_list(text: str, option: str | None = None) -> list[Any]:
 
 
 def load_model(path: Path, *, validated: bool = False) -> Recommender:
-    """The model in its own folder, or in that of a run: the one to deploy, or to evaluate."""
+    """Load the model in its own folder, or in that of a run: the one to deploy, or to evaluate."""
     from leporid.models import Recommender, model_folder
 
     return Recommender.load(model_folder(path, validated=validated))
-
-
-def _print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A table on stdout with the columns of the first row; numbers are aligned right."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=escape(title))
-    for column in rows[0]:
-        numeric = isinstance(rows[0][column], int | float)
-        table.add_column(escape(column), justify="right" if numeric else "left")
-    for row in rows:
-        cells = (
-            str(v) if column in _ID_COLUMNS else _cell(v) for column, v in row.items()
-        )
-        table.add_row(*map(escape, cells))
-    Console().print(table)
-
-
-def show(
-    json_output: bool,
-    value: Any,
-    *parts: str | tuple[str, Any],
-    files: Sequence[Any] | None = None,
-) -> None:
-    """`value`, with the written files if any, as JSON; else lines, and tables as (title, rows).
-
-    A table without rows is not shown.
-    """
-    if json_output:
-        document = (
-            value
-            if files is None
-            else {**value, "files": [str(file) for file in files]}
-        )
-        typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
-        return
-    for part in (*parts, *(f"wrote {file}" for file in files or ())):
-        if isinstance(part, str):
-            typer.echo(part)
-        elif part[1]:
-            _print_table(*part)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    return (
-        f"{value:,}"
-        if isinstance(value, int) and not isinstance(value, bool)
-        else str(value)
-    )

@@ -18,10 +18,10 @@ from leporid.cli.options import (
     parse_settings,
     show,
 )
-from leporid.config import JsonValue, SettingValue
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
+    from leporid.config import JsonValue, SettingValue
     from leporid.data import Split
     from leporid.models import ModelSpec
     from leporid.runs import BaselineCheck, RunRecord

@@ -6,8 +6,8 @@ from .features import ItemFeatures as ItemFeatures
 from .features import item_features as item_features
 from .files import in_words as in_words
 from .files import is_split as is_split
+from .id_files import read_ids as read_ids
 from .id_map import IdMap as IdMap
-from .id_map import read_ids as read_ids
 from .interactions import DatasetStats as DatasetStats
 from .interactions import Duplicates as Duplicates
 from .interactions import Interactions as Interactions
@@ -20,7 +20,6 @@ from .item_table import titles_of as titles_of
 from .loading import as_log as as_log
 from .loading import is_log as is_log
 from .loading import load as load
-from .loading import write_log as write_log
 from .sequences import Sequences as Sequences
 from .sequences import first_of_pairs as first_of_pairs
 from .split import PROTOCOLS as PROTOCOLS
@@ -39,3 +38,4 @@ from .stored import store_interactions as store_interactions
 from .stored import transpose as transpose
 from .synthetic import synthesize as synthesize
 from .vector_files import VECTOR_READERS as VECTOR_READERS
+from .writing import write_log as write_log

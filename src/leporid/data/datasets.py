@@ -44,7 +44,7 @@ class NamedDataset:
     url: str | None = None
     """The archive; None where a licence click is needed."""
     md5: str = ""
-    """Of the archive, as published beside it."""
+    """The MD5 of the archive, as published beside it."""
     min_rating: float | None = None
     """What `load` takes where it is not told: the lowest number that is a rating."""
 
@@ -57,7 +57,11 @@ class DatasetFiles(NamedTuple):
 
 
 def _movielens(
-    size: str, about: str, md5: str, log: tuple[str, ...], items: tuple[str, ...]
+    size: str,
+    about: str,
+    md5: str,
+    log: tuple[str, ...],
+    items: tuple[str, ...],
 ) -> NamedDataset:
     return NamedDataset(
         name=f"ml-{size}",
@@ -113,12 +117,12 @@ DATASETS: Mapping[str, NamedDataset] = {
 
 
 def cache_dir() -> Path:
-    """Where data sets are kept; also with `LEPORID_CACHE=off`, which is about vectors."""
+    """Return where data sets are kept; also with `LEPORID_CACHE=off`, which is about vectors."""
     return cache_directory() or user_cache_directory()
 
 
 def fetch(name: str, *, progress: Progress = None) -> DatasetFiles:
-    """The files of a named data set, downloaded and checked on first use."""
+    """Return the files of a named data set, downloaded and checked on first use."""
     if name not in DATASETS:
         raise UnknownNameError("data set", name, DATASETS)
     dataset = DATASETS[name]
@@ -153,9 +157,18 @@ def fetch(name: str, *, progress: Progress = None) -> DatasetFiles:
 
 
 def _present(dataset: NamedDataset, folder: Path) -> DatasetFiles | None:
-    logs = [folder / name for name in dataset.interactions if (folder / name).is_file()]
-    titles = [folder / name for name in dataset.items if (folder / name).is_file()]
-    return DatasetFiles(logs[0], titles[0] if titles else None) if logs else None
+    log = _first_present(folder, dataset.interactions)
+    if log is None:
+        return None
+    return DatasetFiles(log, _first_present(folder, dataset.items))
+
+
+def _first_present(folder: Path, names: Iterable[str]) -> Path | None:
+    for name in names:
+        path = folder / name
+        if path.is_file():
+            return path
+    return None
 
 
 def extract(
@@ -171,7 +184,9 @@ def extract(
     try:
         with zipfile.ZipFile(archive) as opened:
             members = {Path(name).name: name for name in opened.namelist()}
-            for name in (name for name in needed if name in members):
+            for name in needed:
+                if name not in members:
+                    continue
                 with (
                     opened.open(members[name]) as source,
                     atomic_path(folder / name) as path,
@@ -194,7 +209,7 @@ def extract(
 
 
 def _from_wheel(folder: Path, official: DataError) -> None:
-    """MovieLens-100K out of the RecBole package, through pip and its own settings."""
+    """Take MovieLens-100K out of the RecBole package, through pip and its own settings."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--disable-pip-version-check", "--dest", scratch, _RECBOLE]
@@ -210,7 +225,11 @@ def _from_wheel(folder: Path, official: DataError) -> None:
 
 
 def download(
-    url: str, target: Path, *, md5: str = "", progress: Progress = None
+    url: str,
+    target: Path,
+    *,
+    md5: str = "",
+    progress: Progress = None,
 ) -> Path:
     """Fetch `url` into `target`; a file whose checksum differs is never kept."""
     import pooch

@@ -11,12 +11,13 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.data.arrays import Int64Array, Mask
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError, DataError, shortened
 
 
 class EventKinds(NamedTuple):
-    """What the caller said of the kinds of events."""
+    """What the caller says about the kinds of events."""
 
     weights: Mapping[str, float] | None
     """By kind: below 0 for a dislike; 0, or not named, to leave out. None: each kind counts 1."""
@@ -30,9 +31,10 @@ class EventKinds(NamedTuple):
         weights: Mapping[str, float] | None,
         goal: str | Iterable[str] | None,
     ) -> Self | None:
-        """None without an event column; what contradicts itself is a `ConfigError`."""
-        several = () if goal is None else goal
-        goals = (goal,) if isinstance(goal, str) else tuple(map(str, several))
+        """Return None without an event column; what contradicts itself is a `ConfigError`."""
+        if isinstance(goal, str):
+            goal = [goal]
+        goals = () if goal is None else tuple(map(str, goal))
         if event is None:
             if weights or goals:
                 raise ConfigError(
@@ -54,43 +56,62 @@ class EventKinds(NamedTuple):
                 raise ConfigError(
                     f"the goal {kind!r} has no weight above 0: give it one"
                 )
-        return cls(
-            {str(k): float(w) for k, w in weights.items()} if weights else None, goals
-        )
+        if not weights:
+            return cls(None, goals)
+        numbers = {str(kind): float(weight) for kind, weight in weights.items()}
+        return cls(numbers, goals)
 
     def of(
-        self, kinds: Sequence[str], origin: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
-        """float64[len(kinds)], the weight of each kind found, and bool[len(kinds)], the goals."""
+        self,
+        kinds: Sequence[str],
+        origin: str,
+    ) -> tuple[NDArray[np.float64], Mask | None]:
+        """Return the weight of each kind, float64[len(kinds)], and which of them are goals."""
         for kind in (*(self.weights or ()), *self.goal):
             if kind not in kinds:
-                found = shortened(", ".join(sorted(set(kinds))), 500)
+                names = shortened(", ".join(sorted(set(kinds))), 500)
                 raise DataError(
-                    f"{origin} has no event {kind!r} (kinds found: {found})"
+                    f"{origin} has no event {kind!r} (kinds found: {names})"
                 )
-        weights = dict.fromkeys(kinds, 1.0) if self.weights is None else self.weights
+        weights = self.weights
+        if weights is None:
+            weights = dict.fromkeys(kinds, 1.0)
         by_kind = np.array([weights.get(kind, 0.0) for kind in kinds])
-        return by_kind, np.isin(kinds, self.goal) if self.goal else None
+        is_goal = np.isin(kinds, self.goal) if self.goal else None
+        return by_kind, is_goal
 
 
 def with_negatives(
     parts: Sequence[Interactions],
     negative: Interactions,
     data: Interactions,
-    train: NDArray[np.bool_],
-    test: NDArray[np.bool_],
+    is_train: Mask,
+    is_test: Mask,
 ) -> list[Interactions]:
-    """Train, validation and test with their negative events; `train`, `test` mask rows of `data`.
+    """Add their negative events to train, validation and test.
 
     Train has those up to the user's last event in train, validation those up to the last one before
-    test. Without times all are in train.
+    test. Without times all are in train. `is_train` and `is_test` mask rows of `data`.
     """
-    first = known = np.ones(len(negative), bool)
+    in_train = np.ones(len(negative), bool)
+    before_test = in_train
     if data.time is not None and negative.time is not None:
-        until = np.full((2, data.n_users), np.iinfo(np.int64).min)
-        for last, rows in zip(until, (train, ~test), strict=True):
-            np.maximum.at(last, data.user[rows], data.time[rows])
-        first, known = negative.time <= until[:, negative.user]
-    masks = first, known & ~first, ~(known | first)
-    pairs = zip(parts, masks, strict=True)
-    return [replace(part, disliked=negative.select(mask)) for part, mask in pairs]
+        in_train = negative.time <= _last_times(data, is_train)[negative.user]
+        before_test = negative.time <= _last_times(data, ~is_test)[negative.user]
+    masks = (
+        in_train,
+        before_test & ~in_train,
+        ~(before_test | in_train),
+    )
+    return [
+        replace(part, disliked=negative.select(mask))
+        for part, mask in zip(parts, masks, strict=True)
+    ]
+
+
+def _last_times(data: Interactions, rows: Mask) -> Int64Array:
+    """Return int64[n_users]: the last time of each user in some rows; the smallest if none."""
+    last = np.full(data.n_users, np.iinfo(np.int64).min)
+    if data.time is not None:
+        np.maximum.at(last, data.user[rows], data.time[rows])
+    return last

@@ -1,10 +1,6 @@
-"""External ids stop here: inside the library everything is a contiguous int.
-
-`read_ids` reads a list of ids from a text file or from a column of a table.
-"""
+"""External ids stop here: inside the library everything is a contiguous int."""
 
 import hashlib
-import os
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leporid.arguments import checks_arguments, described, is_table
-from leporid.data.columns import USUAL_NAMES, as_arrow, find_column, normalise
-from leporid.data.files import SourceFile, in_words, read_lines, reading, text_table
-from leporid.errors import DataError, UnknownIdError, article, warn
+from leporid.arguments import described, is_table
+from leporid.data.arrays import AnyArray
+from leporid.data.frames import Values, as_arrow
+from leporid.errors import DataError, UnknownIdError, article
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +35,12 @@ class IdMap:
     """The k of that filter; 0 where nothing was dropped."""
 
     @classmethod
-    def from_values(cls, values: Any, kind: str = "id") -> Self:
-        """The distinct values of a pyarrow/numpy array or a sequence of ids."""
+    def from_values(cls, values: Values, kind: str = "id") -> Self:
+        """Map the distinct values of a pyarrow or numpy array, or of a sequence of ids."""
         try:
             array = _as_array(values)
-            whole = pa.types.is_integer(array.type) or pa.types.is_null(array.type)
-            distinct = pc.unique(array.cast(pa.int64() if whole else pa.string()))
+            is_whole = pa.types.is_integer(array.type) or pa.types.is_null(array.type)
+            distinct = pc.unique(array.cast(pa.int64() if is_whole else pa.string()))
         except (
             pa.ArrowException,
             OverflowError,
@@ -60,16 +56,15 @@ class IdMap:
 
     @classmethod
     def range(cls, n: int, kind: str = "id") -> Self:
-        """The ids 0 .. n-1, for matrices that come without names."""
+        """Map the ids 0 .. n-1, for matrices that come without names."""
         return cls(pa.array(np.arange(n, dtype=np.int64)), kind)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        return (
-            f"IdMap({len(self):,} {self.kind}s, {'int' if self.is_integer else 'str'})"
-        )
+        type_of_id = "int" if self.is_integer else "str"
+        return f"IdMap({len(self):,} {self.kind}s, {type_of_id})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IdMap) and self.ids.equals(other.ids)
@@ -79,79 +74,93 @@ class IdMap:
         return bool(pa.types.is_integer(self.ids.type))
 
     @cached_property
-    def values(self) -> NDArray[Any]:
+    def values(self) -> AnyArray:
         """The external ids as a numpy array (int64, or object for strings)."""
         return np.asarray(self.ids.to_numpy(zero_copy_only=False))
 
     @cached_property
-    def _index(self) -> dict[Any, int]:
+    def _index(self) -> dict[int | str, int]:
         return {value: index for index, value in enumerate(self.ids.to_pylist())}
 
-    def encode(self, values: Any) -> NDArray[np.int32]:
-        """Indices of a whole column of ids, -1 where an id is unknown; '42' is 42. Vectorised."""
-        theirs, mine = _as_array(values), self.ids
-        if mine.type != theirs.type:
-            mine, theirs = mine.cast(pa.string()), theirs.cast(pa.string())
-        positions = pc.index_in(theirs, value_set=mine)
+    def encode(self, values: Values) -> NDArray[np.int32]:
+        """Return the indices of a whole column of ids, -1 where an id is unknown; '42' is 42."""
+        known = self.ids
+        wanted = _as_array(values)
+        if known.type != wanted.type:
+            known = known.cast(pa.string())
+            wanted = wanted.cast(pa.string())
+        positions = pc.index_in(wanted, value_set=known)
         return np.asarray(pc.fill_null(positions, -1), dtype=np.int32)
 
-    def index(self, external: Any) -> int:
-        """The index of one id; '42' finds 42, '042' and ' 42 ' do not.
+    def index(self, external: object) -> int:
+        """Return the index of one id; '42' finds 42, '042' and ' 42 ' do not.
 
         An unknown id is an `UnknownIdError`, and several ids in place of one a `DataError`.
         """
-        if isinstance(external, np.ndarray) and external.ndim == 0:
-            external = external.item()
-        if isinstance(external, np.generic):
-            external = external.item()
-        elif is_table(external) or (
-            isinstance(external, Collection) and not isinstance(external, str | bytes)
-        ):
-            raise DataError(f"give one {self.kind} id, not {described(external)}")
-        elif isinstance(external, pa.Scalar):
-            external = external.as_py()
-        key = external
+        external = self._single(external)
         try:
-            if not self.is_integer:
-                key = str(key)
-            elif isinstance(key, str):
-                key = int(key)
-                if str(key) != external:
-                    raise KeyError(external)
-            return self._index[key]
+            return self._index[self._key(external)]
         except (KeyError, TypeError, ValueError):
-            if self.dropped is not None and len(
-                self.dropped.split_known([external])[0]
-            ):
-                raise UnknownIdError(
-                    f"{self.kind} {external!r} was dropped by --core {self.core} (in Python "
-                    f".core({self.core})): it has too few interactions, train with a smaller "
-                    f"core to keep it"
-                ) from None
-            known = f"none of the {len(self):,} {self.kind}s of the data has this id"
-            raise UnknownIdError(f"unknown {self.kind} {external!r}: {known}") from None
+            pass
+        if self.dropped is not None and self.dropped._has(external):
+            raise UnknownIdError(
+                f"{self.kind} {external!r} was dropped by --core {self.core} (in Python "
+                f".core({self.core})): it has too few interactions, train with a smaller "
+                f"core to keep it"
+            )
+        raise UnknownIdError(
+            f"unknown {self.kind} {external!r}: none of the {len(self):,} {self.kind}s of the "
+            f"data has this id"
+        )
 
-    def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:
-        """The indices of several ids; the first unknown one is an `UnknownIdError`."""
+    def _has(self, external: object) -> bool:
+        try:
+            self.index(external)
+        except UnknownIdError:
+            return False
+        return True
+
+    def _single(self, external: object) -> object:
+        """Return a single id as Python has it."""
+        if isinstance(external, np.generic):
+            return external.item()
+        if isinstance(external, np.ndarray) and external.ndim == 0:
+            return external.item()
+        is_several = isinstance(external, Collection)
+        if is_table(external) or (is_several and not isinstance(external, str | bytes)):
+            raise DataError(f"give one {self.kind} id, not {described(external)}")
+        if isinstance(external, pa.Scalar):
+            return external.as_py()
+        return external
+
+    def _key(self, external: Any) -> int | str:
+        """Return an id as this map has it; a `KeyError` where text is no plain integer."""
+        if not self.is_integer:
+            return str(external)
+        if isinstance(external, str) and str(int(external)) != external:
+            raise KeyError(external)
+        return int(external) if isinstance(external, str) else external
+
+    def indices(self, externals: Iterable[object]) -> NDArray[np.int32]:
+        """Return the indices of several ids; the first unknown one is an `UnknownIdError`."""
         self.check_ids(externals)
-        return np.fromiter((self.index(e) for e in externals), dtype=np.int32)
+        return np.fromiter(map(self.index, externals), dtype=np.int32)
 
-    def check_ids(self, externals: Any) -> None:
+    def check_ids(self, externals: object) -> None:
         """Refuse what is no list of ids: a table, a dictionary, a single value."""
         if is_table(externals):
             raise DataError(
                 f"give {self.kind} ids, not {described(externals)}: take its column of ids, "
                 f"such as table[{self.kind!r}]"
             )
-        if not isinstance(externals, Iterable) or isinstance(
-            externals, str | bytes | Mapping
-        ):
+        is_single = isinstance(externals, str | bytes | Mapping)
+        if is_single or not isinstance(externals, Iterable):
             raise DataError(
                 f"give one {self.kind} id or a list of {self.kind} ids, not {described(externals)}"
             )
 
-    def checked(self, indices: Any) -> NDArray[np.int32]:
-        """int32[n]: indices that exist, one or several; any other is an `UnknownIdError`."""
+    def checked(self, indices: object) -> NDArray[np.int32]:
+        """Return int32[n]: one or several indices that exist; others are an `UnknownIdError`."""
         rows = np.atleast_1d(np.asarray(indices))
         if rows.size and not np.issubdtype(rows.dtype, np.integer):
             raise UnknownIdError(
@@ -165,11 +174,13 @@ class IdMap:
         return np.ascontiguousarray(rows, dtype=np.int32)
 
     def split_known(
-        self, externals: Iterable[Any]
+        self,
+        externals: Iterable[Any],
     ) -> tuple[NDArray[np.int32], list[Any]]:
-        """The indices of those ids that occur, in order, and the ids that do not."""
+        """Return the indices of those ids that occur, in order, and the ids that do not."""
         self.check_ids(externals)
-        indices, unknown = [], []
+        indices = []
+        unknown = []
         for external in externals:
             try:
                 indices.append(self.index(external))
@@ -180,20 +191,20 @@ class IdMap:
     def external(self, index: int) -> Any:
         return self.ids[int(index)].as_py()
 
-    def externals(self, indices: NDArray[Any] | Sequence[int]) -> NDArray[Any]:
-        """External ids as an object array of the same shape; index -1 becomes None."""
+    def externals(self, indices: AnyArray | Sequence[int]) -> AnyArray:
+        """Return external ids as an object array of the same shape; index -1 becomes None."""
         indices = np.asarray(indices)
-        out = np.full(indices.shape, None, dtype=object)
-        known = indices >= 0
-        out[known] = self.values[indices[known]].astype(object)
-        return out
+        externals = np.full(indices.shape, None, dtype=object)
+        is_known = indices >= 0
+        externals[is_known] = self.values[indices[is_known]].astype(object)
+        return externals
 
-    def take(self, indices: NDArray[Any]) -> Self:
-        """The map of a subset, `indices` ascending."""
+    def take(self, indices: AnyArray) -> Self:
+        """Return the map of a subset, `indices` ascending."""
         return type(self)(self.ids.take(pa.array(indices)), self.kind)
 
-    def within_core(self, indices: NDArray[Any], k: int) -> Self:
-        """`take`, remembering the other ids as dropped by the `k`-core."""
+    def within_core(self, indices: AnyArray, k: int) -> Self:
+        """Return the map of a subset that remembers the other ids as dropped by the `k`-core."""
         outside = np.ones(len(self), bool)
         outside[indices] = False
         if not outside.any():
@@ -214,8 +225,8 @@ class IdMap:
             hasher.update(b"".join(value.encode() + b"\0" for value in self.values))
         return hasher.hexdigest()[:16]
 
-    def to_arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
-        """The ids as plain arrays for a file: int64, or UTF-8 bytes and their offsets."""
+    def to_arrays(self, prefix: str = "") -> dict[str, AnyArray]:
+        """Return the ids as plain arrays for a file: int64, or UTF-8 bytes and their offsets."""
         if self.is_integer:
             arrays = {f"{prefix}ids": np.ascontiguousarray(self.values)}
         else:
@@ -233,34 +244,42 @@ class IdMap:
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], kind: str = "id", prefix: str = ""
+        cls,
+        arrays: Mapping[str, AnyArray],
+        kind: str = "id",
+        prefix: str = "",
     ) -> Self:
-        """The inverse of `to_arrays`; ids that are not distinct and ascending are refused."""
+        """Read what `to_arrays` wrote; ids that are not distinct and ascending are refused."""
         arrays = {
-            k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
         }
-        dropped, core = None, 0
+        dropped = None
+        core = 0
         if "dropped.core" in arrays:
-            k = arrays["dropped.core"]
-            if k.shape != (1,) or k.dtype != np.int64 or k[0] < 0:
+            stored = arrays["dropped.core"]
+            if stored.shape != (1,) or stored.dtype != np.int64 or stored[0] < 0:
                 raise DataError(
                     f"the number that goes with the dropped {kind} ids is damaged"
                 )
-            core, dropped = int(k[0]), cls.from_arrays(arrays, kind, "dropped.")
+            core = int(stored[0])
+            dropped = cls.from_arrays(arrays, kind, "dropped.")
         ids = _stored_ids(arrays, kind)
         if len(ids) > 1 and not pc.all(pc.greater(ids[1:], ids[:-1])).as_py():
             raise DataError(f"the stored {kind} ids are not distinct and in order")
         return cls(ids, kind, dropped, core)
 
 
-def _stored_ids(arrays: Mapping[str, NDArray[Any]], kind: str) -> pa.Array:
-    """int64 or string: the arrays of `IdMap.to_arrays` as one, nothing taken for granted."""
+def _stored_ids(arrays: Mapping[str, AnyArray], kind: str) -> pa.Array:
+    """Return the arrays of `IdMap.to_arrays` as int64 or text, with nothing taken for granted."""
     forms = {name: (array.dtype.str, array.ndim) for name, array in arrays.items()}
     if forms.get("ids") == ("<i8", 1):
         return pa.array(arrays["ids"])
-    if (forms.get("bytes"), forms.get("offsets")) != (("|u1", 1), ("<i8", 1)):
+    if forms.get("bytes") != ("|u1", 1) or forms.get("offsets") != ("<i8", 1):
         raise DataError(f"the {kind} ids are missing, or not integers or text")
-    text, offsets = arrays["bytes"], arrays["offsets"]
+    text = arrays["bytes"]
+    offsets = arrays["offsets"]
     try:
         if offsets[0] != 0 or offsets[-1] != len(text):
             raise IndexError
@@ -273,79 +292,19 @@ def _stored_ids(arrays: Mapping[str, NDArray[Any]], kind: str) -> pa.Array:
 
 
 def uuids_as_text(values: pa.Array) -> pa.Array:
-    """UUIDs as everybody writes them, other extension types as they are stored."""
+    """Return UUIDs as everybody writes them, and other extension types as they are stored."""
     if not isinstance(values.type, pa.BaseExtensionType):
         return values
     if values.type.extension_name != "arrow.uuid":
         return values.storage
-    raw = values.storage.to_pylist()
-    return pa.array(
-        [None if v is None else str(uuid.UUID(bytes=v)) for v in raw], pa.string()
-    )
+    texts = [
+        None if value is None else str(uuid.UUID(bytes=value))
+        for value in values.storage.to_pylist()
+    ]
+    return pa.array(texts, pa.string())
 
 
-def _as_array(values: Any) -> pa.Array:
+def _as_array(values: Values) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     return uuids_as_text(as_arrow(values))
-
-
-@checks_arguments()
-def read_ids(
-    path: str | os.PathLike[str],
-    role: str = "user",
-    column: str | None = None,
-    among: IdMap | None = None,
-) -> list[Any]:
-    """The ids in a file, in its order, each once.
-
-    A parquet, CSV or TSV file has them in `column`, else in its only column or in the one that
-    looks like the `role` ("user" or "item"); any other file has one id per line. Ids that are not
-    `among` those of a model are left out and counted in a warning.
-    """
-    with reading(path) as file:
-        values = _id_values(file, role, column)
-    ids = list(dict.fromkeys(value for value in values if value not in (None, "")))
-    if not ids:
-        raise DataError(f"{path} holds no {role} ids")
-    if among is None:
-        return ids
-    index, unknown = among.split_known(ids)
-    if len(index) == 0:
-        raise UnknownIdError(
-            f"the model knows none of the {len(ids):,} {role}s of {path}, the first is {ids[0]!r}"
-        )
-    if unknown:
-        warn(
-            f"{len(unknown):,} of {len(ids):,} {role}s of {path} are unknown to the model and left "
-            f"out, the first is {unknown[0]!r}",
-            3,
-        )
-    return list(among.externals(index))
-
-
-def _id_values(file: SourceFile, role: str, column: str | None) -> list[Any]:
-    origin = file.path
-    if file.is_parquet():
-        with in_words(origin, "is not a whole parquet file"), file.parquet() as opened:
-            names = opened.schema_arrow.names
-            name = names[find_column(names, role, column, origin)]
-            values = opened.read([name]).column(0)
-        if pa.types.is_nested(values.type):
-            raise DataError(
-                f"{origin}: the column {name!r} has type {values.type}, no id"
-            )
-        return [
-            value
-            for chunk in values.chunks
-            for value in uuids_as_text(chunk).to_pylist()
-        ]
-    if file.suffix not in (".csv", ".tsv"):
-        return read_lines(file)
-    table = text_table(file, "\t" if file.suffix == ".tsv" else ",")
-    names = [values[0].as_py().strip() for values in table.columns]
-    # A single column of text may begin with an id: only a usual name is taken for one.
-    usual = ("id", *USUAL_NAMES[role].split())
-    has_names = len(names) > 1 or column in names or normalise(names[0]) in usual
-    position = find_column(names, role, column, origin)
-    return [value.strip() for value in table.column(position).to_pylist()[has_names:]]

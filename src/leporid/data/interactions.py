@@ -1,7 +1,10 @@
-"""`Interactions`: who touched what, in which order. Every other package works on this type."""
+"""`Interactions`: which user interacted with which item, in order.
+
+Every other package works on this type.
+"""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.arguments import checks_arguments
+from leporid.data.arrays import AnyArray, Mask, rows_of
 from leporid.data.columns import LoadReport
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
@@ -22,8 +26,12 @@ Duplicates = Literal["first", "sum", "all"]
 """Which events of a (user, item) pair stay: the first in time, the first with the sum of all
 weights (each 1 without weights), or every event."""
 _STORED = {
-    "user": np.int32, "item": np.int32, "time": np.int64, "weight": np.float32, "goal": np.bool_,
-}  # fmt: skip
+    "user": np.int32,
+    "item": np.int32,
+    "time": np.int64,
+    "weight": np.float32,
+    "goal": np.bool_,
+}
 """The columns and their types."""
 
 
@@ -45,13 +53,16 @@ class DatasetStats:
     """Share of all interactions whose user had the item before (where there is a goal: that)."""
 
     def as_dict(self) -> dict[str, int | float]:
-        """Plain values, in the order of the paper's table; repeats only where there are any."""
-        return {k: v for k, v in asdict(self).items() if k != "repeat_share" or v}
+        """Return plain values in the order of the paper's table; repeats where there are any."""
+        values = asdict(self)
+        if not self.repeat_share:
+            del values["repeat_share"]
+        return values
 
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Who touched what, sorted by user, then time, then order in the file.
+    """User-item interactions, sorted by user, then time, then order in the file.
 
     A (user, item) pair occurs once, unless repeats were asked for (`duplicates="all"`). The order
     is an invariant: `from_arrays` establishes it, every other package relies on it.
@@ -73,7 +84,7 @@ class Interactions:
     """How the log was read and which columns were guessed; None where it was not loaded."""
     weight: NDArray[np.float32] | None = None
     """float32[n], above 0: how much each event counts; None: all the same."""
-    goal: NDArray[np.bool_] | None = None
+    goal: Mask | None = None
     """bool[n]: which events are targets; None: all of them. The others are history alone."""
     disliked: Self | None = None
     """Negative events, with the same id maps. They are no rows of these: no profile holds them."""
@@ -81,15 +92,15 @@ class Interactions:
     @classmethod
     def from_arrays(
         cls,
-        user: NDArray[Any],
-        item: NDArray[Any],
-        time: NDArray[Any] | None,
+        user: AnyArray,
+        item: AnyArray,
+        time: AnyArray | None,
         users: IdMap,
         items: IdMap,
         dropped: Mapping[str, int] | None = None,
         *,
-        weight: NDArray[Any] | None = None,
-        goal: NDArray[np.bool_] | None = None,
+        weight: AnyArray | None = None,
+        goal: Mask | None = None,
         disliked: Self | None = None,
         duplicates: Duplicates = "first",
     ) -> Self:
@@ -97,99 +108,118 @@ class Interactions:
 
         Goal events of a pair and its other events are not duplicates of each other.
         """
+        rows = cls(
+            np.ascontiguousarray(user, np.int32),
+            np.ascontiguousarray(item, np.int32),
+            None if time is None else np.ascontiguousarray(time, np.int64),
+            users,
+            items,
+            dropped or {},
+            weight=None if weight is None else np.ascontiguousarray(weight, np.float32),
+            goal=goal,
+            disliked=disliked,
+        )
+        return rows.in_order(duplicates)
+
+    def in_order(self, duplicates: Duplicates = "first") -> Self:
+        """Sort rows that are in another order, and treat repeated pairs as in `from_arrays`."""
         if duplicates not in get_args(Duplicates):
             raise UnknownNameError("duplicates", duplicates, get_args(Duplicates))
-        if goal is not None and duplicates != "all":
-            # As if an item were two: one of goal events, one of the others.
-            item, twice = (
-                2 * np.asarray(item) + goal,
-                IdMap.range(2 * len(items), "item"),
+        if self.goal is not None and duplicates != "all":
+            # Each item counts as two: one of goal events, one of the others.
+            twice = replace(
+                self,
+                item=2 * self.item + self.goal,
+                items=IdMap.range(2 * self.n_items, "item"),
+                goal=None,
             )
-            how: Any = {
-                "weight": weight,
-                "disliked": disliked,
-                "duplicates": duplicates,
-            }
-            rows = cls.from_arrays(user, item, time, users, twice, dropped, **how)
-            return replace(
-                rows, item=rows.item // 2, items=items, goal=rows.item % 2 == 1
-            )
-        user = np.ascontiguousarray(user, dtype=np.int32)
-        item = np.ascontiguousarray(item, dtype=np.int32)
-        time = None if time is None else np.ascontiguousarray(time, dtype=np.int64)
-        weight = (
-            None if weight is None else np.ascontiguousarray(weight, dtype=np.float32)
-        )
-        rest: Any = {"weight": weight, "goal": goal, "disliked": disliked}
-        rows, counts = cls(user, item, time, users, items, **rest), dict(dropped or {})
-        if not _in_order(user, time):
-            keys = (user,) if time is None else (time, user)
+            rows = twice.in_order(duplicates)
+            is_goal = rows.item % 2 == 1
+            return replace(rows, item=rows.item // 2, items=self.items, goal=is_goal)
+        rows = self
+        if not _is_in_order(rows.user, rows.time):
+            keys = (rows.user,) if rows.time is None else (rows.time, rows.user)
             rows = rows.select(np.lexsort(keys))
         if duplicates == "sum":
             # The entry of each event's pair, for the first of them to keep.
             sums = rows.csr(weighted=True)
-            summed = np.asarray(sums[rows.user, rows.item], np.float32).ravel()
-            rows = replace(rows, weight=summed)
+            weights = np.asarray(sums[rows.user, rows.item], np.float32).ravel()
+            rows = replace(rows, weight=weights)
+        counts = dict(self.dropped)
         if duplicates != "all" and rows.repeats:
-            key = "duplicate pair" + " (added up)" * (duplicates == "sum")
-            counts[key] = counts.get(key, 0) + rows.repeats
+            reason = "duplicate pair"
+            if duplicates == "sum":
+                reason = "duplicate pair (added up)"
+            counts[reason] = counts.get(reason, 0) + rows.repeats
             rows = rows.select(rows.is_first)
         return replace(rows, dropped=counts)
 
     @classmethod
     def joined(cls, *parts: Self) -> Self:
-        """The rows of parts with the same ids, one part after the other, not yet in order.
+        """Join the rows of parts with the same ids, one part after the other, not yet in order.
 
-        Of their negative events the first of each pair, in order.
+        Negative events are put in order, the first of each pair.
         """
-
-        def column(name: str) -> Any:
-            rows = [getattr(part, name) for part in parts]
-            return None if any(r is None for r in rows) else np.concatenate(rows)
-
-        columns = (
-            column("user"),
-            column("item"),
-            column("time"),
+        goal = None
+        if any(part.goal is not None for part in parts):
+            goal = np.concatenate([part._is_goal for part in parts])
+        disliked = None
+        negative_parts = [part.disliked for part in parts if part.disliked is not None]
+        if negative_parts:
+            disliked = cls.joined(*negative_parts).in_order()
+        return cls(
+            np.concatenate([part.user for part in parts]),
+            np.concatenate([part.item for part in parts]),
+            _concatenated([part.time for part in parts]),
             parts[0].users,
             parts[0].items,
+            weight=_concatenated([part.weight for part in parts]),
+            goal=goal,
+            disliked=disliked,
         )
-        goal = disliked = None
-        if any(part.goal is not None for part in parts):
-            every = (np.ones(len(p), bool) if p.goal is None else p.goal for p in parts)
-            goal = np.concatenate([*every])
-        if negative := [part.disliked for part in parts if part.disliked is not None]:
-            both = cls.joined(*negative)
-            ids = both.users, both.items
-            disliked = cls.from_arrays(
-                both.user, both.item, both.time, *ids, weight=both.weight
-            )
-        return cls(*columns, weight=column("weight"), goal=goal, disliked=disliked)
 
-    def to_stored(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """The rows as named arrays for a file; the ids are `IdMap.to_arrays`."""
-        columns = {name: getattr(self, name) for name in _STORED}
+    @property
+    def _is_goal(self) -> Mask:
+        """bool[n]: which events are targets."""
+        return np.ones(len(self), bool) if self.goal is None else self.goal
+
+    def to_stored(self, prefix: str) -> dict[str, AnyArray]:
+        """Return the rows as named arrays for a file; the ids are `IdMap.to_arrays`."""
+        columns = {
+            "user": self.user,
+            "item": self.item,
+            "time": self.time,
+            "weight": self.weight,
+            "goal": self.goal,
+        }
         stored = {
             f"{prefix}.{name}": rows
             for name, rows in columns.items()
             if rows is not None
         }
-        return stored | (
-            self.disliked.to_stored(f"{prefix}.disliked") if self.disliked else {}
-        )
+        if self.disliked:
+            stored |= self.disliked.to_stored(f"{prefix}.disliked")
+        return stored
 
     @classmethod
     def from_stored(
-        cls, arrays: Mapping[str, NDArray[Any]], prefix: str, users: IdMap, items: IdMap
+        cls,
+        arrays: Mapping[str, AnyArray],
+        prefix: str,
+        users: IdMap,
+        items: IdMap,
     ) -> Self:
-        """The inverse of `to_stored`; what cannot be such rows is a `DataError`."""
-        user, item, time, weight, goal = columns = [
-            arrays.get(f"{prefix}.{n}") for n in _STORED
-        ]
+        """Read what `to_stored` wrote; what cannot be such rows is a `DataError`."""
+        columns = {name: arrays.get(f"{prefix}.{name}") for name in _STORED}
+        user = columns["user"]
+        item = columns["item"]
+        weight = columns["weight"]
         if user is None or item is None:
             raise DataError(f"the {prefix} interactions are missing")
-        for rows, dtype in zip(columns, _STORED.values(), strict=True):
-            if rows is not None and (rows.dtype != dtype or rows.shape != (len(user),)):
+        for name, rows in columns.items():
+            if rows is None:
+                continue
+            if rows.dtype != _STORED[name] or rows.shape != (len(user),):
                 raise DataError(
                     f"the {prefix} interactions are not columns of equal length"
                 )
@@ -197,32 +227,38 @@ class Interactions:
             raise DataError(
                 f"the {prefix} interactions have weights that are not above 0"
             )
-        for rows, ids in ((user, users), (item, items)):
-            if len(rows) and (rows.min() < 0 or rows.max() >= len(ids)):
+        for indices, ids in ((user, users), (item, items)):
+            if len(indices) and (indices.min() < 0 or indices.max() >= len(ids)):
                 raise DataError(
                     f"the {prefix} interactions name {ids.kind}s that do not exist"
                 )
-        if not _in_order(user, time):
+        if not _is_in_order(user, columns["time"]):
             raise DataError(f"the {prefix} interactions are not in order")
-        negative, disliked = f"{prefix}.disliked", None
-        if f"{negative}.user" in arrays:
-            disliked = cls.from_stored(arrays, negative, users, items)
+        disliked = None
+        if f"{prefix}.disliked.user" in arrays:
+            disliked = cls.from_stored(arrays, f"{prefix}.disliked", users, items)
         return cls(
-            user, item, time, users, items, weight=weight, goal=goal, disliked=disliked
+            user,
+            item,
+            columns["time"],
+            users,
+            items,
+            weight=weight,
+            goal=columns["goal"],
+            disliked=disliked,
         )
 
     def __len__(self) -> int:
         return len(self.user)
 
     def __repr__(self) -> str:
-        sides = f"{self.n_users:,} users, {self.n_items:,} items"
-        goals = (
-            ""
-            if self.goal is None
-            else f" ({np.count_nonzero(self.goal):,} of the goal)"
-        )
-        negative = f", {len(self.disliked):,} disliked" if self.disliked else ""
-        return f"Interactions({len(self):,} interactions{goals}, {sides}{negative})"
+        size = f"{len(self):,} interactions"
+        if self.goal is not None:
+            size += f" ({np.count_nonzero(self.goal):,} of the goal)"
+        size += f", {self.n_users:,} users, {self.n_items:,} items"
+        if self.disliked:
+            size += f", {len(self.disliked):,} disliked"
+        return f"Interactions({size})"
 
     @property
     def n_users(self) -> int:
@@ -242,7 +278,8 @@ class Interactions:
         if self.time is None:
             return False
         several = np.flatnonzero(np.diff(self._indptr) >= 2)
-        first, last = self._indptr[several], self._indptr[several + 1] - 1
+        first = self._indptr[several]
+        last = self._indptr[several + 1] - 1
         constant = np.count_nonzero(self.time[first] == self.time[last])
         return bool(2 * constant <= len(several))
 
@@ -250,11 +287,15 @@ class Interactions:
     def ticks_per_day(self) -> int | None:
         """How many units of `time` a day has; None without times, or in other units.
 
-        As seconds, milli-, micro- or nanoseconds since 1970, the newest time lies in 1990 to 2100.
+        The unit is the one of seconds, milli-, micro- and nanoseconds since 1970 in which the
+        newest time lies between 1990 and 2100.
         """
         newest = 0 if self.time is None else int(self.time.max(initial=0))
-        days = (86_400 * 1000**power for power in range(4))
-        return next((n for n in days if 20 * 365 < newest / n < 130 * 366), None)
+        for power in range(4):
+            ticks: int = 86_400 * 1000**power
+            if 20 * 365 < newest / ticks < 130 * 366:
+                return ticks
+        return None
 
     @cached_property
     def _indptr(self) -> NDArray[np.int64]:
@@ -267,15 +308,14 @@ class Interactions:
         return np.bincount(self.item, minlength=self.n_items).astype(np.int32)
 
     @cached_property
-    def is_first(self) -> NDArray[np.bool_]:
+    def is_first(self) -> Mask:
         """bool[n]: False where an earlier event has the same user and item."""
         return self.first_after(self.select(np.arange(0)))
 
-    def first_after(self, known: Self) -> NDArray[np.bool_]:
-        """bool[n]: `is_first`, where the events of `known` come before all of these."""
-        return first_of_pairs(
-            self._indptr, self.item, (known._indptr, known.item), self.n_items
-        )
+    def first_after(self, known: Self) -> Mask:
+        """Return `is_first` (bool[n]) where the events of `known` come before all of these."""
+        before = known._indptr, known.item
+        return first_of_pairs(self._indptr, self.item, before, self.n_items)
 
     @cached_property
     def goals(self) -> Self:
@@ -283,7 +323,7 @@ class Interactions:
         return self if self.goal is None else self.select(self.goal)
 
     def hidden(self, include_seen: bool = False) -> Sequences:
-        """What no list may show: items of goal events unless `include_seen`; disliked ones always.
+        """Return what no list may show: items of goal events unless `include_seen`, disliked ones.
 
         An item that a user has only viewed may be recommended.
         """
@@ -292,18 +332,20 @@ class Interactions:
     @cached_property
     def _hidden(self) -> tuple[Sequences, Sequences]:
         nothing = self.select(np.arange(0))
-        disliked = nothing if self.disliked is None else self.disliked
-        if not len(disliked):
+        if not self.disliked:
             return self.sequences().goals(), nothing.sequences()
-        user, item = (
-            np.concatenate([getattr(part, side) for part in (self.goals, disliked)])
-            for side in ("user", "item")
-        )
+        user = np.concatenate([self.goals.user, self.disliked.user])
+        item = np.concatenate([self.goals.item, self.disliked.item])
         order = np.argsort(user, kind="stable")
-        both = replace(
-            nothing, user=user[order], item=item[order], time=None, weight=None
+        hidden = replace(
+            nothing,
+            user=user[order],
+            item=item[order],
+            time=None,
+            weight=None,
+            goal=None,
         )
-        return replace(both, goal=None).sequences(), disliked.sequences()
+        return hidden.sequences(), self.disliked.sequences()
 
     @property
     def repeats(self) -> int:
@@ -316,15 +358,18 @@ class Interactions:
         return self.weight is not None and bool((self.weight != 1).any())
 
     def csr(self, *, weighted: bool = False) -> sparse.csr_matrix:
-        """The binary user x item matrix, float32, column indices sorted within a row.
+        """Return the binary user x item matrix, float32, column indices sorted within a row.
 
         With `weighted` an entry is the sum of the weights of the pair's events, each 1 without
         weights. A `csr_matrix`, for packages that take nothing else (implicit).
         """
-        small = self._indptr[-1] < np.iinfo(np.int32).max
-        indptr = self._indptr.astype(np.int32) if small else self._indptr
-        given = self.weight if weighted else None
-        data = np.ones(len(self), dtype=np.float32) if given is None else given.copy()
+        indptr: AnyArray = self._indptr
+        if indptr[-1] < np.iinfo(np.int32).max:
+            indptr = indptr.astype(np.int32)
+        if weighted and self.weight is not None:
+            data = self.weight.copy()
+        else:
+            data = np.ones(len(self), dtype=np.float32)
         shape = self.n_users, self.n_items
         matrix = sparse.csr_matrix((data, self.item.copy(), indptr), shape=shape)
         matrix.sum_duplicates()
@@ -333,58 +378,71 @@ class Interactions:
         return matrix
 
     def sequences(self) -> Sequences:
-        """Each user's items in time order (no copy)."""
+        """Return each user's items in time order (no copy)."""
         return Sequences(self._indptr, self.item, self.weight, self.goal)
 
     def to_table(self) -> pa.Table:
-        """The rows by external id: user_id, item_id and, where known, timestamp and weight.
+        """Return the rows by external id: user_id, item_id and, where known, timestamp and weight.
 
         Where there is a goal, or something is disliked, a column `event` says so: goal, other or
         disliked.
         """
-        sides = {"user_id": (self.users, self.user), "item_id": (self.items, self.item)}
         columns = {
-            name: ids.ids.take(pa.array(rows)) for name, (ids, rows) in sides.items()
+            "user_id": self.users.ids.take(pa.array(self.user)),
+            "item_id": self.items.ids.take(pa.array(self.item)),
         }
-        known: dict[str, Any] = {"timestamp": self.time, "weight": self.weight}
+        if self.time is not None:
+            columns["timestamp"] = self.time
+        if self.weight is not None:
+            columns["weight"] = self.weight
         if self.goal is not None or self.disliked is not None:
-            every = np.ones(len(self), bool) if self.goal is None else self.goal
-            known["event"] = np.where(every, "goal", "other").tolist()
-        table = pa.table(
-            columns | {name: c for name, c in known.items() if c is not None}
-        )
+            columns["event"] = np.where(self._is_goal, "goal", "other").tolist()
+        table = pa.table(columns)
         if self.disliked is None:
             return table
         negative = self.disliked.to_table()
         kind = pa.array(["disliked"] * len(negative), pa.string())
-        return pa.concat_tables(
-            [table, negative.append_column("event", kind)], promote_options="default"
-        )
+        negative = negative.append_column("event", kind)
+        return pa.concat_tables([table, negative], promote_options="default")
 
     def to_pandas(self) -> Any:
-        """`to_table` as a pandas frame, which `leporid.load` reads again."""
+        """Return `to_table` as a pandas frame, which `leporid.load` reads again."""
         return self.to_table().to_pandas()
 
-    def select(self, rows: NDArray[Any]) -> Self:
-        """Some of the rows (a mask, or positions in order), with all that is disliked."""
-        columns = {name: getattr(self, name) for name in _STORED}
-        some: Any = {name: c if c is None else c[rows] for name, c in columns.items()}
+    def select(self, rows: AnyArray) -> Self:
+        """Return some of the rows (a mask, or positions in order), with all that is disliked."""
         return type(self)(
-            **some, users=self.users, items=self.items, disliked=self.disliked
+            self.user[rows],
+            self.item[rows],
+            rows_of(self.time, rows),
+            self.users,
+            self.items,
+            weight=rows_of(self.weight, rows),
+            goal=rows_of(self.goal, rows),
+            disliked=self.disliked,
         )
 
     def renumbered(
-        self, user_of: NDArray[Any], item_of: NDArray[Any], users: IdMap, items: IdMap
+        self,
+        user_of: AnyArray,
+        item_of: AnyArray,
+        users: IdMap,
+        items: IdMap,
     ) -> Self:
-        """The same rows with other id maps: `user_of`, `item_of` are the new index of each old."""
+        """Return the same rows with other id maps.
+
+        `user_of` and `item_of` are the new index of each old one.
+        """
         disliked = self.disliked
         if disliked is not None:
             disliked = disliked.renumbered(user_of, item_of, users, items)
-        user, item = (
-            new.astype(np.int32) for new in (user_of[self.user], item_of[self.item])
-        )
         return replace(
-            self, user=user, item=item, users=users, items=items, disliked=disliked
+            self,
+            user=user_of[self.user].astype(np.int32),
+            item=item_of[self.item].astype(np.int32),
+            users=users,
+            items=items,
+            disliked=disliked,
         )
 
     @checks_arguments()
@@ -402,32 +460,34 @@ class Interactions:
         def inside(rows: Self) -> Self:
             return rows.select((of_user[rows.user] > 0) & (of_item[rows.item] > 0))
 
-        inner, negative = inside(self), self.disliked and inside(self.disliked)
-        compact = replace(inner, disliked=negative).renumbered(
+        inner = inside(self)
+        lost = len(self) - len(inner)
+        if self.disliked:
+            negative = inside(self.disliked)
+            lost += len(self.disliked) - len(negative)
+            inner = replace(inner, disliked=negative)
+        compact = inner.renumbered(
             np.cumsum(of_user > 0) - 1,
             np.cumsum(of_item > 0) - 1,
             self.users.within_core(np.flatnonzero(of_user), k),
             self.items.within_core(np.flatnonzero(of_item), k),
         )
-        lost = len(self) + len(self.disliked or ()) - len(inner) - len(negative or ())
         dropped = with_core_dropped(self.dropped, lost, k)
         return replace(compact, dropped=dropped, source=self.source)
 
     def stats(self) -> DatasetStats:
-        """The columns of the paper's Table 2; users and items without interactions are tail."""
-        n, sides = len(self), ((self.user, self.n_users), (self.item, self.n_items))
-        counts = [np.sort(np.bincount(index, minlength=size)) for index, size in sides]
-        users, items = (
-            float(each[: len(each) // 4].sum() / max(n, 1)) for each in counts
-        )
+        """Return the columns of the paper's Table 2.
+
+        Users and items without interactions belong to the tail.
+        """
+        distinct = int(np.count_nonzero(self.is_first))
         return DatasetStats(
             users=self.n_users,
             items=self.n_items,
-            interactions=n,
-            density=int(np.count_nonzero(self.is_first))
-            / max(self.n_users * self.n_items, 1),
-            tail_user_share=users,
-            tail_item_share=items,
+            interactions=len(self),
+            density=distinct / max(self.n_users * self.n_items, 1),
+            tail_user_share=_tail_share(self.user, self.n_users),
+            tail_item_share=_tail_share(self.item, self.n_items),
             repeat_share=self.repeats / max(len(self.goals), 1),
         )
 
@@ -436,12 +496,12 @@ class Interactions:
         """A hash of everything that can change a result: pairs, order, weights, goals and ids."""
         hasher = hashlib.sha256()
         for array in (self.user, self.item, self.time):
-            hasher.update(
-                b"none" if array is None else np.ascontiguousarray(array).tobytes()
-            )
-        for name in ("weight", "goal"):
-            if (column := getattr(self, name)) is not None:
-                hasher.update(name.encode() + np.ascontiguousarray(column).tobytes())
+            rows = b"none" if array is None else np.ascontiguousarray(array).tobytes()
+            hasher.update(rows)
+        if self.weight is not None:
+            hasher.update(b"weight" + np.ascontiguousarray(self.weight).tobytes())
+        if self.goal is not None:
+            hasher.update(b"goal" + np.ascontiguousarray(self.goal).tobytes())
         if self.disliked:
             hasher.update(b"disliked" + self.disliked.digest.encode())
         hasher.update(self.users.digest.encode())
@@ -449,7 +509,19 @@ class Interactions:
         return hasher.hexdigest()[:16]
 
 
-def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:
+def _concatenated(columns: Sequence[AnyArray | None]) -> AnyArray | None:
+    """Return the columns one after the other; None where one of them is missing."""
+    known = [column for column in columns if column is not None]
+    return np.concatenate(known) if len(known) == len(columns) else None
+
+
+def _tail_share(index: NDArray[np.int32], size: int) -> float:
+    """Return the share of the rows that belong to the quarter with the fewest rows."""
+    counts = np.sort(np.bincount(index, minlength=size))
+    return float(counts[: size // 4].sum() / max(len(index), 1))
+
+
+def _is_in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:
     same = user[1:] == user[:-1]
     if time is not None:
         same &= time[1:] >= time[:-1]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,22 +18,13 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays
-from leporid.data.columns import (
-    USUAL_NAMES,
-    converted,
-    frame_columns,
-    listed,
-    position_of,
-)
+from leporid.data.arrays import AnyArray
+from leporid.data.cells import null_unless
+from leporid.data.columns import USUAL_NAMES, listed, position_of
 from leporid.data.datasets import DATASETS, fetch
-from leporid.data.files import (
-    SourceFile,
-    in_words,
-    located,
-    read_lines,
-    reading,
-    text_table,
-)
+from leporid.data.delimited import read_lines, text_table
+from leporid.data.files import SourceFile, in_words, located, reading
+from leporid.data.frames import converted, frame_columns
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError, shortened
@@ -74,7 +65,7 @@ class ItemTable:
     """The other columns, as they were read."""
 
     @classmethod
-    def load(cls, source: Any) -> Self:
+    def load(cls, source: object) -> Self:
         """Read a table about items.
 
         It is a file: parquet or CSV with a column of item ids, a MovieLens `u.item` or
@@ -85,38 +76,43 @@ class ItemTable:
         if isinstance(source, cls):
             return source
         if not isinstance(source, str | os.PathLike):
-            columns = frame_columns(
-                source, f"the {cls.kind} table is a file, a frame or columns"
-            )
-            with in_words(f"the {cls.kind} table"):
-                table = pa.table(
-                    {k: converted(v, f"column {k!r}") for k, v in columns.items()}
-                )
-            return cls.of(table, f"the {cls.kind} table")
+            return cls._from_memory(source)
         path = _item_file(source)
         if path.suffix in _VECTOR_FILES:
-            return cls._of_vectors(
-                path, *VECTOR_READERS[_VECTOR_FILES[path.suffix]](path)
-            )
+            ids, matrix = VECTOR_READERS[_VECTOR_FILES[path.suffix]](path)
+            return cls._of_vectors(path, ids, matrix)
         if path.suffix == ".safetensors":
-            arrays, side = read_arrays(path)[0], f"{cls.kind}s"
-            prefix = (
-                f"{side}."
-                if any(name.startswith(f"{side}.") for name in arrays)
-                else ""
-            )
-            matrix = arrays.get(side, arrays.get("vectors"))
-            if matrix is None or not {f"{prefix}ids", f"{prefix}bytes"} & arrays.keys():
-                raise DataError(f"{path} holds no {cls.kind} vectors with their ids")
-            return cls._of_vectors(
-                path, IdMap.from_arrays(arrays, cls.kind, prefix).ids, matrix
-            )
+            return cls._from_safetensors(path)
         with reading(path) as file:
             return cls.of(_read(file), str(path))
 
     @classmethod
+    def _from_memory(cls, source: object) -> Self:
+        name = f"the {cls.kind} table"
+        columns = frame_columns(source, f"{name} is a file, a frame or columns")
+        with in_words(name):
+            arrays = {
+                key: converted(values, f"column {key!r}")
+                for key, values in columns.items()
+            }
+            return cls.of(pa.table(arrays), name)
+
+    @classmethod
+    def _from_safetensors(cls, path: Path) -> Self:
+        arrays, _ = read_arrays(path)
+        side = f"{cls.kind}s"
+        prefix = ""
+        if any(name.startswith(f"{side}.") for name in arrays):
+            prefix = f"{side}."
+        matrix = arrays.get(side, arrays.get("vectors"))
+        if matrix is None or not {f"{prefix}ids", f"{prefix}bytes"} & arrays.keys():
+            raise DataError(f"{path} holds no {cls.kind} vectors with their ids")
+        ids = IdMap.from_arrays(arrays, cls.kind, prefix).ids
+        return cls._of_vectors(path, ids, matrix)
+
+    @classmethod
     def of(cls, table: pa.Table, name: str) -> Self:
-        """The column of ids is found by its name."""
+        """Make an item table of a table whose column of ids is found by its name."""
         names = [str(column) for column in table.column_names]
         key = position_of(names, cls.id_names)
         if key is None:
@@ -128,13 +124,18 @@ class ItemTable:
             raise DataError(f"{name} holds no {cls.kind}s")
         columns = {}
         for column_name, column in zip(names, table.columns, strict=True):
-            coded = pa.types.is_dictionary(column.type)
-            plain = column.cast(column.type.value_type) if coded else column
-            columns[column_name] = plain.combine_chunks()
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            columns[column_name] = column.combine_chunks()
         return cls(name, uuids_as_text(columns.pop(names[key])), columns)
 
     @classmethod
-    def _of_vectors(cls, path: Path, ids: pa.Array, matrix: NDArray[Any]) -> Self:
+    def _of_vectors(
+        cls,
+        path: Path,
+        ids: pa.Array,
+        matrix: AnyArray,
+    ) -> Self:
         if matrix.ndim != 2 or len(ids) != len(matrix):
             raise DataError(
                 f"{path} has {len(ids)} ids for an array of shape {matrix.shape}"
@@ -149,41 +150,40 @@ class ItemTable:
         return {name: _decoded(column) for name, column in self.raw.items()}
 
     def places(self, items: IdMap) -> NDArray[np.int64]:
-        """int64[rows]: the index of the item of each row; -1 for others, and for a second row."""
+        """Return int64[rows], the index of the item of each row; -1 for others and second rows."""
         ids = self.ids
         if pa.types.is_floating(ids.type):  # what frames make of integers with gaps
             ids = ids.cast(pa.int64(), safe=False)
         text = ids.cast(pa.string())
         if items.is_integer:
-            whole = pc.match_substring_regex(text, r"^-?\d{1,18}$")
-            text = pc.if_else(whole, text, pa.scalar(None, pa.string())).cast(
-                pa.int64()
-            )
+            is_whole = pc.match_substring_regex(text, r"^-?\d{1,18}$")
+            text = null_unless(is_whole, text).cast(pa.int64())
         index = items.encode(text).astype(np.int64)
-        first = np.zeros(len(index), bool)
-        first[np.unique(index, return_index=True)[1]] = True
-        return np.where(first, index, -1)
+        _, first_rows = np.unique(index, return_index=True)
+        is_first = np.zeros(len(index), bool)
+        is_first[first_rows] = True
+        return np.where(is_first, index, -1)
 
     def texts(self, column: str | None = None) -> list[str]:
-        """A column (the ids by default) as text: lists with `|` between their parts."""
+        """Return a column (the ids by default) as text: lists with `|` between their parts."""
         values = self.ids if column is None else self.raw[column]
         with in_words(f"{self.name}, column {column or 'of ids'}", "is no text"):
             if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-                cells = (
-                    [p for p in cell or () if p is not None]
+                return [
+                    "|".join(str(part) for part in cell or () if part is not None)
                     for cell in values.to_pylist()
-                )
-                return ["|".join(map(str, cell)) for cell in cells]
+                ]
             text = uuids_as_text(values).cast(pa.string())
             return list(pc.fill_null(text, "").to_pylist())
 
     def find(self, names: str) -> str | None:
-        """The column with the first of these names that there is, in any spelling."""
-        index = position_of(list(self.raw), names)
-        return None if index is None else list(self.raw)[index]
+        """Return the column with the first of these names that there is, in any spelling."""
+        columns = list(self.raw)
+        index = position_of(columns, names)
+        return None if index is None else columns[index]
 
     def genres(self, cell: str) -> list[str]:
-        """The parts of a cell that lists several."""
+        """Return the parts of a cell that lists several."""
         separator = " " if Path(self.name).suffix == ".item" else "|"
         if separator not in cell and ", " in cell:
             separator = ","
@@ -210,10 +210,10 @@ class ItemInfo(NamedTuple):
     picture: str = ""
 
 
-def load_items(source: Any) -> dict[Any, ItemInfo]:
-    """External item id to what is shown of it, from a source that `ItemTable.load` reads."""
+def load_items(source: object) -> dict[int, ItemInfo] | dict[str, ItemInfo]:
+    """Return what is shown of each item, by external id, from what `ItemTable.load` reads."""
     table = ItemTable.load(source)
-    title, genres, year = map(table.find, (_TITLE_NAMES, GENRE_NAMES, "releaseyear"))
+    title = table.find(_TITLE_NAMES)
     if title is None:
         raise DataError(
             f"{table.name} needs a title column (columns found: {listed(table.raw)})"
@@ -221,24 +221,32 @@ def load_items(source: Any) -> dict[Any, ItemInfo]:
     picture = table.find(_PICTURE_NAMES)
     if picture is not None and not str(table.raw[picture].type).endswith("string"):
         picture = None  # the pixels, or several sizes
-    nothing = [""] * len(table.ids)
-    columns = (title, genres, year, picture)
-    cells = (nothing if name is None else table.texts(name) for name in columns)
     items = {}
-    for key, title, listed_genres, year, cell in zip(
-        table.texts(), *cells, strict=True
+    for key, name, genres, year, address in zip(
+        table.texts(),
+        table.texts(title),
+        _texts_or_blanks(table, table.find(GENRE_NAMES)),
+        _texts_or_blanks(table, table.find("releaseyear")),
+        _texts_or_blanks(table, picture),
+        strict=True,
     ):
-        found = _PICTURE.match(cell)
-        shown = f"{title} ({year})" if year else title
+        url = _PICTURE.match(address)
         items[key] = ItemInfo(
-            shown, tuple(table.genres(listed_genres)), found[0] if found else ""
+            f"{name} ({year})" if year else name,
+            tuple(table.genres(genres)),
+            url[0] if url else "",
         )
-    whole = all(re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", key) for key in items)
-    return {int(key): info for key, info in items.items()} if whole else {**items}
+    if all(re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", key) for key in items):
+        return {int(key): info for key, info in items.items()}
+    return items
 
 
-def titles_of(items: IdMap, source: Any) -> list[ItemInfo]:
-    """Title and genres of every item, by index; where there is no title, the id is the title.
+def _texts_or_blanks(table: ItemTable, column: str | None) -> list[str]:
+    return [""] * len(table.ids) if column is None else table.texts(column)
+
+
+def titles_of(items: IdMap, source: object) -> list[ItemInfo]:
+    """Return title and genres of every item, by index; the id is the title where there is none.
 
     A table that names none of them belongs to other items: a `DataError`.
     """
@@ -253,7 +261,7 @@ def titles_of(items: IdMap, source: Any) -> list[ItemInfo]:
 
 
 def _item_file(source: str | os.PathLike[str]) -> Path:
-    """The path, or the file about items of the data set of this name."""
+    """Return the path, or the file about items of the data set of this name."""
     path = located(source)
     if os.path.exists(path):
         return path
@@ -279,7 +287,7 @@ def _read(file: SourceFile) -> pa.Table:
 
 
 def _movielens(path: Path, fields: list[str]) -> list[str]:
-    """Item, title and genres; those of u.item are flags in the order of `_ML_100K_GENRES`."""
+    """Return item, title and genres, which are flags in u.item, ordered like `_ML_100K_GENRES`."""
     flags = fields[5:]
     if path.suffix == ".dat" and len(fields) >= 3:
         return [fields[0], "::".join(fields[1:-1]), fields[-1]]
@@ -293,16 +301,12 @@ def _movielens(path: Path, fields: list[str]) -> list[str]:
 
 
 def _decoded(column: pa.Array) -> pa.Array:
-    """Cells without blanks around them; null where they are empty."""
+    """Return cells without blanks around them; null where they are empty."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    column = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
-    column = pc.if_else(
-        pc.equal(column, ""), pa.scalar(None, pa.large_string()), column
-    )
-    numbers = pc.all(pc.match_substring_regex(column, _NUMBER)).as_py()
-    return (
-        column.cast(pa.float64())
-        if numbers and column.null_count < len(column)
-        else column
-    )
+    text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+    text = null_unless(pc.not_equal(text, ""), text)
+    has_only_numbers = pc.all(pc.match_substring_regex(text, _NUMBER)).as_py()
+    if has_only_numbers and text.null_count < len(text):
+        return text.cast(pa.float64())
+    return text

@@ -1,55 +1,83 @@
 """The k-core: only users and items that occur often enough to learn from."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leporid.data.arrays import AnyArray, Int64Array
 from leporid.errors import ConfigError, DataError, warn
 
-Pairs = Iterable[tuple[NDArray[Any], NDArray[Any]]]
+Pairs = Iterable[tuple[AnyArray, AnyArray]]
 """Users and items of the interactions, a block at a time."""
 
 
 def core_counts(
-    pairs: Callable[[], Pairs], n_users: int, n_items: int, k: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Interactions per user and per item within the k-core, 0 outside it.
+    pairs: Callable[[], Pairs],
+    n_users: int,
+    n_items: int,
+    k: int,
+) -> tuple[Int64Array, Int64Array]:
+    """Count the interactions per user and per item within the k-core, 0 outside it.
 
     `pairs` is called once per round, so that a log on disk can be read again. Fewer than half of
     the users left give one warning.
     """
     if k < 1:
         raise ConfigError(f"the core needs k >= 1, got {k}")
-    users, items = np.ones(n_users, bool), np.ones(n_items, bool)
-    most: list[int] = []
+    has_user = np.ones(n_users, bool)
+    has_item = np.ones(n_items, bool)
+    of_all: _Extremes | None = None
     while True:
-        of_user, of_item = np.zeros(n_users, np.int64), np.zeros(n_items, np.int64)
+        of_user = np.zeros(n_users, np.int64)
+        of_item = np.zeros(n_items, np.int64)
         for user, item in pairs():
-            keep = users[user] & items[item]
+            keep = has_user[user] & has_item[item]
             of_user += np.bincount(user[keep], minlength=n_users)
             of_item += np.bincount(item[keep], minlength=n_items)
-        most = most or [of_user.sum(), of_user.max(initial=0), of_item.max(initial=0)]
+        if of_all is None:
+            of_all = _Extremes(
+                of_user.sum(),
+                of_user.max(initial=0),
+                of_item.max(initial=0),
+            )
         if not of_user.any():
             raise DataError(
-                f"the {k}-core of {most[0]:,} interactions of {n_users:,} users and {n_items:,} "
-                f"items is empty (the most active user has {most[1]:,}, the most popular item "
-                f"{most[2]:,}): choose a smaller k"
+                f"the {k}-core of {of_all.interactions:,} interactions of {n_users:,} users and "
+                f"{n_items:,} items is empty (the most active user has {of_all.of_a_user:,}, the "
+                f"most popular item {of_all.of_an_item:,}): choose a smaller k"
             )
-        users, items = of_user >= k, of_item >= k
-        if np.array_equal(users, of_user > 0) and np.array_equal(items, of_item > 0):
+        has_user = of_user >= k
+        has_item = of_item >= k
+        users_stay = np.array_equal(has_user, of_user > 0)
+        if users_stay and np.array_equal(has_item, of_item > 0):
             break
-    if 2 * (kept := np.count_nonzero(users)) < n_users:
+    left = np.count_nonzero(has_user)
+    if 2 * left < n_users:
         warn(
-            f"the {k}-core leaves {kept:,} of {n_users:,} users: results say nothing about the "
+            f"the {k}-core leaves {left:,} of {n_users:,} users: results say nothing about the "
             f"others, a smaller k keeps more of them",
             4,
         )
     return of_user, of_item
 
 
-def with_core_dropped(dropped: Mapping[str, int], rows: int, k: int) -> dict[str, int]:
-    """The counts of rows left out, after the core has left out some more."""
-    reason = f"outside the {k}-core"
-    return {**dropped, reason: dropped.get(reason, 0) + rows} if rows else dict(dropped)
+class _Extremes(NamedTuple):
+    """The most interactions there are, before any is left out."""
+
+    interactions: int
+    of_a_user: int
+    of_an_item: int
+
+
+def with_core_dropped(
+    dropped: Mapping[str, int],
+    rows: int,
+    k: int,
+) -> dict[str, int]:
+    """Return the counts of rows left out, after the core has left out some more."""
+    counts = dict(dropped)
+    if rows:
+        reason = f"outside the {k}-core"
+        counts[reason] = counts.get(reason, 0) + rows
+    return counts

@@ -1,64 +1,53 @@
-"""`load`: any log of interactions, from anywhere, as `Interactions`; `write_log`: back to a file.
-
-A folder is one log, as Spark and Hive write it: names that begin with `_` or `.` are notes of the
-writer (`_SUCCESS`, `.part-0.crc`), and a folder called `day=2024-01-01` gives every row in it a
-column `day`. `log_batches` reads some rows at a time.
-"""
+"""`load`: any log of interactions, from anywhere, as `Interactions`."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import partial
-from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple
-from urllib.parse import unquote
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pa_parquet
-from pyarrow import fs
 
 from leporid.arguments import checks_arguments
-from leporid.artifacts import atomic_path
+from leporid.data.arrays import AnyArray
 from leporid.data.columns import (
     USUAL_NAMES,
-    Asked,
-    LoadReport,
+    LogOptions,
     RawTable,
-    converted,
     find_columns,
-    frame_columns,
-    listed,
     position_of,
 )
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.event_kinds import EventKinds
-from leporid.data.files import (
-    Layout,
-    NoRowsError,
-    SourceFile,
-    batches_of,
-    in_words,
-    is_address,
-    is_split,
-    located,
-    look,
-    reading,
-    table_of,
-)
+from leporid.data.files import in_words, is_address, is_split, located, reading
+from leporid.data.frames import converted, frame_columns
 from leporid.data.interactions import Duplicates, Interactions
+from leporid.data.log_files import read_log
 from leporid.data.policies import to_interactions
 from leporid.errors import ConfigError, DataError, closest
 from leporid.progress import say
 
-MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N"]
-"""Unquoted fields of text that mean 'nothing here'."""
+
+class _Entries(Protocol):
+    """The entries of a sparse matrix."""
+
+    shape: tuple[int, int]
+    row: AnyArray
+    col: AnyArray
+    data: AnyArray
+
+
+@runtime_checkable
+class _SparseMatrix(Protocol):
+    """A sparse matrix of scipy, of any format."""
+
+    def tocoo(self) -> _Entries: ...
 
 
 @checks_arguments(example="['purchase']")
 def load(
-    source: Any,
+    source: object,
     *,
     user: str | int | None = None,
     item: str | int | None = None,
@@ -112,52 +101,85 @@ def load(
         raise ConfigError(
             "a time column and the order of the file exclude each other: name one"
         )
-    named = isinstance(source, str) and source in DATASETS and not Path(source).exists()
-    if min_rating is None and named:
-        min_rating = DATASETS[source].min_rating
+    is_named = isinstance(source, str) and source in DATASETS
+    if min_rating is None and is_named and not Path(str(source)).exists():
+        min_rating = DATASETS[str(source)].min_rating
     kinds = None
     if event is not None or weights is not None or goal is not None:
         kinds = EventKinds.asked(event, weights, goal)
-    columns = {"user": user, "item": item, "time": time, "rating": rating}
-    columns |= {"weight": weight, "event": event}
-    asked = Asked(columns, min_rating is not None, separator, header, encoding)
+    columns = {
+        "user": user,
+        "item": item,
+        "time": time,
+        "rating": rating,
+        "weight": weight,
+        "event": event,
+    }
+    options = LogOptions(columns, min_rating is not None, separator, header, encoding)
     with in_words("the log"):
-        if hasattr(source, "tocoo"):
-            raw = _read_matrix(source, asked)
-        elif isinstance(source, str | os.PathLike):
-            with reading(_locate(source)) as file:
-                raw = _read_log(file, asked)
-        else:
-            kind = type(source)
-            package = kind.__module__.split(".")[0].replace("builtins", "")
-            raw = _read_frame(
-                source, asked, " ".join(f"the {package} {kind.__name__}".split())
-            )
+        raw = _read(source, options)
     with in_words(raw.report.origin):
-        raw = _in_file_order(raw) if order == "file" else raw
+        if order == "file":
+            raw = _in_file_order(raw)
         data = to_interactions(raw, min_rating, duplicates, kinds)
-    if progress and (found := raw.report.sentence()):
-        say(f"{raw.report.origin}: {found}")
+    guesses = raw.report.sentence()
+    if progress and guesses:
+        say(f"{raw.report.origin}: {guesses}")
     return data
 
 
-def is_log(table: Any) -> bool:
-    """Whether a data frame or Arrow table has a column of users and one of items."""
-    columns = table.column_names if hasattr(table, "column_names") else table.columns
+def _read(source: object, options: LogOptions) -> RawTable:
+    if isinstance(source, _SparseMatrix):
+        return _read_matrix(source, options)
+    if isinstance(source, str | os.PathLike):
+        with reading(_locate(source)) as file:
+            return read_log(file, options)
+    kind = type(source)
+    package = kind.__module__.split(".")[0].replace("builtins", "")
+    return _read_frame(source, options, f"the {f'{package} {kind.__name__}'.strip()}")
+
+
+@runtime_checkable
+class _ArrowTable(Protocol):
+    column_names: list[str]
+
+
+@runtime_checkable
+class _Frame(Protocol):
+    """A data frame of pandas or polars."""
+
+    columns: Collection[object]
+
+
+def is_log(table: object) -> bool:
+    """Return whether a data frame or Arrow table has a column of users and one of items."""
+    columns: Collection[object] = ()
+    if isinstance(table, _ArrowTable):
+        columns = table.column_names
+    elif isinstance(table, _Frame):
+        columns = table.columns
     names = [str(name) for name in columns]
-    return all(
-        position_of(names, USUAL_NAMES[role]) is not None for role in ("user", "item")
-    )
+    has_users = position_of(names, USUAL_NAMES["user"]) is not None
+    has_items = position_of(names, USUAL_NAMES["item"]) is not None
+    return has_users and has_items
 
 
-def as_log(data: Any, call: str) -> Interactions:
-    """`Interactions` as they are, and whatever `load` reads; `call` names the function, for errors.
+@runtime_checkable
+class _SplitLike(Protocol):
+    """A `Split`, whose module imports this one."""
 
-    A split is refused, because only the caller knows which of its parts is meant.
+    train_valid: Interactions
+
+
+def as_log(data: object, call: str) -> Interactions:
+    """Return `Interactions` as they are, and load whatever else `load` reads.
+
+    A split is refused, because only the caller knows which of its parts is meant. `call` names the
+    function, for errors.
     """
     if isinstance(data, Interactions):
         return data
-    if hasattr(data, "train_valid"):  # split.py imports this file
+    if isinstance(data, _SplitLike):
         raise ConfigError(
             f"{call} takes a log, not a {type(data).__name__}: give it split.train"
         )
@@ -165,7 +187,7 @@ def as_log(data: Any, call: str) -> Interactions:
 
 
 def _in_file_order(raw: RawTable) -> RawTable:
-    """The table with the number of each row as its time."""
+    """Take the number of each row as its time."""
     report = replace(
         raw.report,
         columns={**raw.report.columns, "time": "row number"},
@@ -176,7 +198,7 @@ def _in_file_order(raw: RawTable) -> RawTable:
 
 
 def _locate(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """A path or an address, or the log of the data set of that name."""
+    """Return a path or an address, or the path of the log of the data set of that name."""
     path = located(source)
     if is_split(path):
         raise DataError(f"{path} is a split, not a log: leporid.Split.load reads it")
@@ -185,279 +207,47 @@ def _locate(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
     if str(source) in DATASETS:
         return fetch(str(source)).interactions
     guess = closest(str(source), DATASETS)
-    hint = (
-        f"did you mean the data set {guess!r}?"
-        if guess
-        else f"data sets: {', '.join(DATASETS)}"
-    )
+    hint = f"data sets: {', '.join(DATASETS)}"
+    if guess:
+        hint = f"did you mean the data set {guess!r}?"
     raise DataError(f"no such file: {source} ({hint})")
 
 
 def _read_frame(
-    source: Any, asked: Asked, origin: str, kind: str = "frame"
+    source: object,
+    options: LogOptions,
+    origin: str,
+    kind: str = "frame",
 ) -> RawTable:
-    """A pandas or polars frame, a pyarrow table or a mapping: what is needed is converted."""
+    """Convert what is needed of a pandas or polars frame, a pyarrow table or a mapping."""
     expected = "give a path, a data set name, a frame, columns by name or a scipy sparse matrix"
-    found = frame_columns(source, expected)
-    names = list(found)
-    positions, report = find_columns(names, asked, origin, kind)
-    arrays = {
-        role: converted(found[names[position]], f"{origin}, column {names[position]!r}")
-        for role, position in positions.items()
-    }
+    columns = frame_columns(source, expected)
+    names = list(columns)
+    positions, report = find_columns(names, options, origin, kind)
+    arrays = {}
+    for role, position in positions.items():
+        name = names[position]
+        arrays[role] = converted(columns[name], f"{origin}, column {name!r}")
     with in_words(origin):
         return RawTable.of(pa.table(arrays), arrays, report)
 
 
-def _read_matrix(matrix: Any, asked: Asked) -> RawTable:
-    """A scipy sparse matrix: rows are users, columns items, values ratings; no times."""
-    entries, shape = matrix.tocoo(), (int(matrix.shape[0]), int(matrix.shape[1]))
+def _read_matrix(matrix: _SparseMatrix, options: LogOptions) -> RawTable:
+    """Read a scipy sparse matrix: rows are users, columns items, values ratings; no times."""
+    entries = matrix.tocoo()
+    n_users, n_items = entries.shape
     columns = {
         "row": np.asarray(entries.row, dtype=np.int64),
         "column": np.asarray(entries.col, dtype=np.int64),
         "value": np.asarray(entries.data, dtype=np.float64),
     }
-    roles = {"user": "row", "item": "column", "rating": "value"}
-    more = {role: asked.columns[role] for role in ("weight", "event")}
-    asked = Asked({**roles, **more}, need_rating=True)
-    origin = f"the {shape[0]} x {shape[1]} {type(matrix).__name__}"
-    return _read_frame(columns, asked, origin, "matrix")._replace(shape=shape)
-
-
-class _Part(NamedTuple):
-    """A file of a log."""
-
-    file: SourceFile
-    partitions: Mapping[str, str | None]
-    """Columns that its folders name, each with the one value that all its rows have."""
-
-
-def _read_log(source: SourceFile, asked: Asked) -> RawTable:
-    """The user, item, time and (if asked for) rating, weight and event columns of all files."""
-    raws = list(log_batches(source, asked, None))
-    if not raws:
-        raise DataError(f"{source.path} has no rows")
-    if len(raws) == 1:
-        return raws[0]
-    with in_words(source.path):
-        tables = [pa.table(raw.columns) for raw in raws]
-        whole = pa.concat_tables([table.cast(tables[0].schema) for table in tables])
-        return RawTable.of(whole, whole.column_names, raws[0].report)
-
-
-def log_batches(
-    source: SourceFile, asked: Asked, batch_rows: int | None
-) -> Iterator[RawTable]:
-    """The same some at a time: `batch_rows` of parquet, a block of text; None: file by file."""
-    with in_words(source.path):
-        parts = _parts(source)
-        read = _parquet_tables if parts[0].file.is_parquet() else _text_tables
-        yield from read(source.path, parts, asked, batch_rows)
-
-
-def _parts(source: SourceFile) -> list[_Part]:
-    """The file itself, or those of a folder in the order of their names: parquet, else text."""
-    if not source.is_folder():
-        return [_Part(source, {})]
-    found = source.system.get_file_info(fs.FileSelector(source.content, recursive=True))
-    names = [
-        PurePosixPath(file.path).relative_to(source.content)
-        for file in found
-        if file.is_file
-    ]
-    parts: dict[str, list[_Part]] = {"parquet": [], "text": []}
-    for name in sorted(names, key=lambda name: name.parts):
-        file = source._replace(
-            path=f"{source.path.rstrip('/')}/{name}", content=f"{source.content}/{name}"
-        )
-        if any(part[0] in "._" for part in name.parts):
-            continue
-        if name.suffix in (".parquet", ".pq"):
-            parts["parquet"].append(_Part(file, _partitions(name)))
-        elif name.name.startswith("part-") or file.suffix in (".csv", ".tsv", ".inter"):
-            parts["text"].append(_Part(file, _partitions(name)))
-    chosen = parts["parquet"] or parts["text"]
-    if not chosen:
-        raise DataError(
-            f"{source.path} is a directory without .parquet files, or text files whose names "
-            f"begin with part- or end with .csv"
-        )
-    for part in chosen:
-        if part.partitions.keys() != chosen[0].partitions.keys():
-            raise DataError(
-                f"{part.file.path} and {chosen[0].file.path} lie in folders of different columns: "
-                f"give one of these folders"
-            )
-    return chosen
-
-
-def _partitions(name: PurePosixPath) -> dict[str, str | None]:
-    pairs = (folder.split("=", 1) for folder in name.parts[:-1] if "=" in folder)
-    nothing = "__HIVE_DEFAULT_PARTITION__"
-    return {
-        unquote(key): None if value == nothing else unquote(value)
-        for key, value in pairs
+    names: dict[str, str | int | None] = {
+        "user": "row",
+        "item": "column",
+        "rating": "value",
+        "weight": options.columns["weight"],
+        "event": options.columns["event"],
     }
-
-
-def _with_partitions(
-    names: list[str],
-    partitions: Mapping[str, str | None],
-    positions: Mapping[str, int],
-    report: LoadReport,
-    rows: pa.Table | pa.RecordBatch,
-) -> RawTable:
-    """The columns of these names, those of the folders among them; each of those is stored once."""
-    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-    for name in set(names).difference(table.column_names):
-        codes = np.zeros(len(table), np.int32)
-        mask = np.full(len(table), partitions[name] is None)
-        value = pa.DictionaryArray.from_arrays(
-            pa.array(codes, mask=mask), [partitions[name] or ""]
-        )
-        table = table.append_column(name, value)
-    return RawTable.of(table.select(names), positions, report)
-
-
-def _parquet_tables(
-    origin: str, parts: list[_Part], asked: Asked, batch_rows: int | None
-) -> Iterator[RawTable]:
-    """The first file says which columns are read."""
-    needed: list[str] = []
-    for part in parts:
-        path, whole = part.file.path, batch_rows is None
-        with (
-            in_words(path, "is not a whole parquet file"),
-            part.file.parquet(whole=whole) as opened,
-        ):
-            names = list(dict.fromkeys((*opened.schema_arrow.names, *part.partitions)))
-            if not needed:
-                positions, report = find_columns(names, asked, origin, "parquet")
-                needed = [names[position] for position in positions.values()]
-            if missing := set(needed).difference(names):
-                raise DataError(
-                    f"{path} has no column {min(missing)!r}, as {parts[0].file.path} has"
-                )
-            inside = [name for name in needed if name not in part.partitions]
-            if whole:
-                tables = iter([opened.read(inside)])
-            else:
-                tables = opened.iter_batches(
-                    batch_rows, columns=inside, use_threads=False
-                )
-            # `map` keeps no batch alive while the next one is decoded.
-            make = partial(_with_partitions, needed, part.partitions, positions, report)
-            yield from map(make, tables)
-
-
-def _text_tables(
-    origin: str, parts: list[_Part], asked: Asked, batch_rows: int | None
-) -> Iterator[RawTable]:
-    """The first file with rows says how the others are laid out."""
-    whole = batch_rows is None
-    first: tuple[str, dict[str, int], LoadReport] | None = None
-    for part in parts:
-        path = part.file.path
-        try:
-            layout = look(part.file, asked.separator, asked.header, asked.encoding)
-            positions, report, partitions = _text_columns(layout, part, asked)
-            if first is None:
-                first = path, positions, report
-                asked = asked._replace(separator=layout.separator, header=layout.header)
-            elif (positions, report.columns) != (first[1], first[2].columns):
-                raise DataError(
-                    f"{path} has the columns {listed(report.columns.values())}, and {first[0]} "
-                    f"{listed(first[2].columns.values())}: the files of a log have the same"
-                )
-            report = replace(
-                report, origin=origin, separator=layout.separator, header=layout.header
-            )
-            roles = {f"c{position}": role for role, position in positions.items()}
-            convert = _conversion(roles, partitions)
-            tables = (
-                iter([table_of(layout, convert)])
-                if whole
-                else batches_of(layout, convert)
-            )
-            make = partial(_with_partitions, list(roles), partitions, positions, report)
-            yield from map(make, tables)
-        except NoRowsError:
-            if len(parts) == 1:
-                raise
-
-
-def _text_columns(
-    layout: Layout, part: _Part, asked: Asked
-) -> tuple[dict[str, int], LoadReport, dict[str, str | None]]:
-    """The columns with a role; those that folders name follow those of the file."""
-    path, width = part.file.path, len(layout.names)
-    if width < 2:
-        raise DataError(
-            f"{path}, line {layout.line - layout.header}: found one column where at least a "
-            f"user and an item are needed, splitting at {layout.separator!r}: give the separator"
-        )
-    named = {
-        name: value
-        for name, value in part.partitions.items()
-        if name not in layout.names
-    }
-    first_row = None if layout.header else layout.first_row
-    found = find_columns([*layout.names, *named], asked, path, "text", first_row)
-    return *found, {f"c{width + n}": value for n, value in enumerate(named.values())}
-
-
-def _conversion(
-    roles: Mapping[str, str], partitions: Mapping[str, str | None]
-) -> pa_csv.ConvertOptions:
-    """Ids and events as dictionaries ('007' stays '007'), all else as text.
-
-    What pyarrow would infer depends on the other rows of a file, and takes 0x10 for a number.
-    """
-    types = dict.fromkeys(
-        ("user", "item", "event"), pa.dictionary(pa.int32(), pa.string())
-    )
-    types |= dict.fromkeys(("time", "rating", "weight"), pa.string())
-    return pa_csv.ConvertOptions(
-        include_columns=[name for name in roles if name not in partitions],
-        column_types={
-            name: types[role] for name, role in roles.items() if role in types
-        },
-        null_values=MISSING,
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-
-
-@checks_arguments()
-def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
-    """Write parquet, CSV, TSV or RecBole `.inter`, by the ending; atomically.
-
-    The columns are those of a table, or user_id, item_id and, where known, timestamp and weight.
-    `load` of the file gives the same interactions: with `weight="weight"`, and with
-    `duplicates="all"` where there are repeats. Where there is a column `event` (`to_table`), with
-    `event="event", weights={"goal": 1, "other": 1, "disliked": -1}, goal="goal"`.
-    """
-    path = Path(path)
-    if path.suffix not in (".parquet", ".csv", ".tsv", ".inter"):
-        raise DataError(
-            f"cannot write {path}: use the ending .parquet, .csv, .tsv or .inter"
-        )
-    table = data if isinstance(data, pa.Table) else data.to_table()
-    is_inter = path.suffix == ".inter"
-    with atomic_path(path) as temporary:
-        if path.suffix == ".parquet":
-            pa_parquet.write_table(table, temporary, compression="zstd")
-            return path
-        kinds = dict.fromkeys(("user_id", "item_id", "event"), ":token")
-        names = [
-            name + kinds.get(name, ":float") * is_inter for name in table.column_names
-        ]
-        separator = "," if path.suffix == ".csv" else "\t"
-        quotes = "none" if is_inter else "needed"
-        how: dict[str, Any] = {"delimiter": separator, "quoting_style": quotes}
-        options = pa_csv.WriteOptions(include_header=False, **how)
-        with open(temporary, "wb") as file:
-            # pyarrow would quote the names; programs expect them bare.
-            file.write((separator.join(names) + "\n").encode())
-            pa_csv.write_csv(table, file, write_options=options)
-    return path
+    origin = f"the {n_users} x {n_items} {type(matrix).__name__}"
+    raw = _read_frame(columns, LogOptions(names, need_rating=True), origin, "matrix")
+    return raw._replace(shape=(int(n_users), int(n_items)))

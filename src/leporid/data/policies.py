@@ -1,36 +1,31 @@
-"""What happens to the rows of real logs: every one is kept, or left out and counted.
+"""What happens to the rows of real logs: every row is kept, or left out and counted.
 
 `keep_rows` is the one home of the rules, for a whole log and for each batch of a streamed one.
 """
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from leporid.data.arrays import Mask
+from leporid.data.cells import NO_NUMBER, null_unless, numbers_from_text, plain
+from leporid.data.codes import coded, id_lookup
 from leporid.data.columns import RawTable
 from leporid.data.event_kinds import EventKinds
-from leporid.data.id_map import IdMap, uuids_as_text
+from leporid.data.id_map import IdMap
 from leporid.data.interactions import Duplicates, Interactions
-from leporid.errors import DataError, article, shortened, warn
+from leporid.data.times import int64_times
+from leporid.errors import DataError, shortened, warn
 
-AS_GIVEN, MICROSECONDS = "as given", "microseconds"
-"""Units of times."""
-_FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
-"""Whole numbers that may be days."""
-_WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
-"""An integer as a program would print it: no leading zero, no plus sign."""
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_NO_NUMBER = r"^[+-]?(?i:inf|infinity|nan)$"
-"""What programs write for a number that there is not."""
 _TIME_FORMS = (
     "2024-03-25 10:00:00, 2024-03-25T10:00:00+02:00, 20240325 or a number of seconds"
 )
+_Entry = TypeVar("_Entry", bound=np.generic)
 
 
 class KeptRows(NamedTuple):
@@ -39,19 +34,22 @@ class KeptRows(NamedTuple):
     user: NDArray[np.int32]
     """int32[n]: positions in `user_values`."""
     item: NDArray[np.int32]
+    """int32[n]: positions in `item_values`."""
     time: pa.ChunkedArray | None
     """int64[n], no nulls."""
     weight: NDArray[np.float32] | None
     """float32[n], finite and above 0."""
     time_unit: str | None
+    """`AS_GIVEN` or `MICROSECONDS`; None without times."""
     user_values: pa.Array
     """Integers or text; equal ids may occur twice ('7' and ' 7'), blank ones are null."""
     item_values: pa.Array
+    """Integers or text, like `user_values`."""
     dropped: dict[str, int]
     """Rows left out, by reason."""
-    goal: NDArray[np.bool_] | None
+    goal: Mask | None
     """bool[n]: which events are targets; None: all."""
-    disliked: NDArray[np.bool_] | None
+    disliked: Mask | None
     """bool[n]: which events are negative; None: none is."""
 
 
@@ -61,54 +59,92 @@ def to_interactions(
     duplicates: Duplicates = "first",
     kinds: EventKinds | None = None,
 ) -> Interactions:
-    """Raw columns as `Interactions`. The ids of a matrix are positions: empty rows keep theirs.
+    """Make `Interactions` of raw columns.
 
-    A disliked item is no part of the user's history: its other events are left out and counted.
+    The ids of a matrix are positions, so that empty rows keep theirs. A disliked item is no part of
+    the user's history: its other events are left out and counted.
     """
+    report = raw.report
     rows = keep_rows(raw, min_rating, kinds)
-    check_kept(raw.report.origin, raw.report.rows, rows.dropped)
+    check_kept(report.origin, report.rows, rows.dropped)
     if raw.shape is None:
         user_of, users = id_lookup(rows.user_values, np.bincount(rows.user), "user")
         item_of, items = id_lookup(rows.item_values, np.bincount(rows.item), "item")
     else:
-        user_of, item_of = rows.user_values.to_numpy(), rows.item_values.to_numpy()
-        users, items = (
-            IdMap.range(raw.shape[0], "user"),
-            IdMap.range(raw.shape[1], "item"),
-        )
-    time = None if rows.time is None else np.asarray(rows.time)
-    user, item = user_of[rows.user], item_of[rows.item]
-    columns: dict[str, Any] = {
-        "user": user,
-        "item": item,
-        "time": time,
-        "weight": rows.weight,
-    }
-    columns["goal"] = rows.goal
-
-    def part(keep: Any, **how: Any) -> Interactions:
-        some = {name: c if c is None else c[keep] for name, c in columns.items()}
-        return Interactions.from_arrays(**{**some, **how}, users=users, items=items)
-
+        user_of = rows.user_values.to_numpy()
+        item_of = rows.item_values.to_numpy()
+        users = IdMap.range(raw.shape[0], "user")
+        items = IdMap.range(raw.shape[1], "item")
+    events = Interactions(
+        user_of[rows.user].astype(np.int32, copy=False),
+        item_of[rows.item].astype(np.int32, copy=False),
+        None if rows.time is None else np.asarray(rows.time),
+        users,
+        items,
+        dropped=rows.dropped,
+        weight=rows.weight,
+        goal=rows.goal,
+    )
     if rows.disliked is None:
-        data = part(slice(None), dropped=rows.dropped, duplicates=duplicates)
+        data = events.in_order(duplicates)
     else:
-        negative = part(rows.disliked, dropped=rows.dropped, goal=None)
-        pairs = user.astype(np.int64) * len(items) + item
-        left_out = np.isin(pairs, pairs[rows.disliked])
-        if left_out.all():
-            raise DataError(
-                f"{raw.report.origin}: all events that are left are of disliked items"
-            )
-        lost = int(np.count_nonzero(left_out & ~rows.disliked))
-        dropped = {**negative.dropped, **({"disliked item": lost} if lost else {})}
-        how = {"disliked": replace(negative, dropped={}), "dropped": dropped}
-        data = part(~left_out, duplicates=duplicates, **how)
-    return replace(data, source=replace(raw.report, time_unit=rows.time_unit))
+        data = _without_disliked(events, rows.disliked, duplicates, report.origin)
+    return replace(data, source=replace(report, time_unit=rows.time_unit))
+
+
+def _without_disliked(
+    events: Interactions,
+    is_disliked: Mask,
+    duplicates: Duplicates,
+    origin: str,
+) -> Interactions:
+    """Keep negative events apart, and leave out all other events of what a user dislikes."""
+    selected = events.select(is_disliked)
+    negative = replace(selected, goal=None, dropped=events.dropped).in_order()
+    pairs = events.user.astype(np.int64) * events.n_items + events.item
+    is_left_out = np.isin(pairs, pairs[is_disliked])
+    if is_left_out.all():
+        raise DataError(f"{origin}: all events that are left are of disliked items")
+    dropped = dict(negative.dropped)
+    lost = int(np.count_nonzero(is_left_out & ~is_disliked))
+    if lost:
+        dropped["disliked item"] = lost
+    others = replace(
+        events.select(~is_left_out),
+        disliked=replace(negative, dropped={}),
+        dropped=dropped,
+    )
+    return others.in_order(duplicates)
+
+
+class _RowMask:
+    """The rows that are kept so far, and how many were left out for which reason."""
+
+    def __init__(self, rows: int) -> None:
+        self.keep = np.ones(rows, dtype=bool)
+        self.dropped: dict[str, int] = {}
+
+    def leave_out(self, reason: str, excluded: Mask) -> None:
+        """Count the excluded rows that were kept so far, and keep them no longer."""
+        excluded = excluded & self.keep
+        count = int(np.count_nonzero(excluded))
+        if count:
+            self.dropped[reason] = count
+            self.keep[excluded] = False
+
+    def kept(self, column: NDArray[_Entry]) -> NDArray[_Entry]:
+        """Return the entries of the kept rows."""
+        return column[self.keep] if self.dropped else column
+
+    def kept_or_none(self, column: NDArray[_Entry] | None) -> NDArray[_Entry] | None:
+        """Return the entries of the kept rows, None where there is no such column."""
+        return None if column is None else self.kept(column)
 
 
 def keep_rows(
-    raw: RawTable, min_rating: float | None, kinds: EventKinds | None = None
+    raw: RawTable,
+    min_rating: float | None,
+    kinds: EventKinds | None = None,
 ) -> KeptRows:
     """Leave out and count what the policies exclude.
 
@@ -118,72 +154,129 @@ def keep_rows(
     weight; unreadable or missing weight, weight of 0 or less. What cannot be read is text: one
     warning shows the first of a column.
     """
-    origin, names = raw.report.origin, raw.report.columns
-    user, user_values = _coded(raw.columns["user"], "user", origin)
-    item, item_values = _coded(raw.columns["item"], "item", origin)
-    keep = np.ones(len(user), dtype=bool)
-    dropped: dict[str, int] = {}
-
-    def leave_out(reason: str, excluded: NDArray[np.bool_]) -> None:
-        excluded = excluded & keep
-        if count := int(np.count_nonzero(excluded)):
-            dropped[reason] = count
-            keep[excluded] = False
-
-    leave_out("missing user", user < 0)
-    leave_out("missing item", item < 0)
-    time = unit = None
-    if "time" in raw.columns:
-        given = _plain(raw.columns["time"])
-        if pa.types.is_string(given.type):
-            given = _where(
-                pc.invert(pc.match_substring_regex(given, _NO_NUMBER)), given
-            )
-        time, unit = _int64_times(given, names["time"])
-        leave_out("unreadable time", _unreadable(given, time, raw, "time"))
-        leave_out("missing time", np.asarray(pc.is_null(time)))
+    origin = raw.report.origin
+    user, user_values = coded(raw.columns["user"], "user", origin)
+    item, item_values = coded(raw.columns["item"], "item", origin)
+    mask = _RowMask(len(user))
+    mask.leave_out("missing user", user < 0)
+    mask.leave_out("missing item", item < 0)
+    time, time_unit = _times(raw, mask)
     if min_rating is not None:
-        rating, unreadable = _numbers(raw, "rating")
-        leave_out("unreadable rating", unreadable)
-        leave_out("missing rating", np.isnan(rating))
-        leave_out("below min_rating", rating < min_rating)
+        _apply_min_rating(raw, min_rating, mask)
     elif raw.shape is not None:
-        leave_out("explicit zero", _numbers(raw, "rating")[0] == 0)
-    weight = scale = goal = disliked = None
+        mask.leave_out("explicit zero", _numbers(raw, "rating").values == 0)
+    events = _Events()
     if kinds is not None:
-        kind, values = _coded(raw.columns["event"], "event", origin)
-        found = [str(value) for value in values.to_pylist()]
-        by_kind, is_goal = kinds.of(found, origin)
-        leave_out("missing event", kind < 0)
-        for code in np.flatnonzero(np.bincount(kind[keep & (by_kind[kind] == 0)])):
-            leave_out(f"event {found[code]}", kind == code)
-        goal = None if is_goal is None else is_goal[kind]
-        disliked = by_kind[kind] < 0 if (by_kind < 0).any() else None
-        if kinds.weights is not None:
-            scale = np.abs(by_kind[kind])
-            weight = scale.astype(np.float32)
-    if "weight" in raw.columns:
-        numbers, unreadable = _numbers(raw, "weight")
-        leave_out("unreadable weight", unreadable)
-        with np.errstate(over="ignore"):
-            weight = (numbers if scale is None else numbers * scale).astype(np.float32)
-        leave_out("missing weight", ~np.isfinite(weight))
-        leave_out("weight of 0 or less", weight <= 0)
-    if dropped:
-        user, item = user[keep], item[keep]
-        time = None if time is None else time.filter(pa.array(keep))
-        weight = None if weight is None else weight[keep]
-        goal, disliked = (c if c is None else c[keep] for c in (goal, disliked))
-    columns = user, item, time, weight, unit, user_values, item_values
-    return KeptRows(*columns, dropped, goal, disliked)
+        events = _events(raw, kinds, mask)
+    weight = _weights(raw, events.scale, mask)
+    if time is not None and mask.dropped:
+        time = time.filter(pa.array(mask.keep))
+    return KeptRows(
+        mask.kept(user),
+        mask.kept(item),
+        time,
+        mask.kept_or_none(weight),
+        time_unit,
+        user_values,
+        item_values,
+        mask.dropped,
+        mask.kept_or_none(events.goal),
+        mask.kept_or_none(events.disliked),
+    )
 
 
-def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
-    """Warn once about missing values; a log of which nothing is left is a `DataError`."""
+def _times(
+    raw: RawTable,
+    mask: _RowMask,
+) -> tuple[pa.ChunkedArray | None, str | None]:
+    """Return int64[rows] times and their unit; None without a column of times."""
+    if "time" not in raw.columns:
+        return None, None
+    cells = plain(raw.columns["time"])
+    if pa.types.is_string(cells.type):
+        is_nothing = pc.match_substring_regex(cells, NO_NUMBER)
+        cells = null_unless(pc.invert(is_nothing), cells)
+    time, unit = int64_times(cells, raw.report.columns["time"])
+    mask.leave_out("unreadable time", _unreadable(cells, time, raw, "time"))
+    mask.leave_out("missing time", np.asarray(pc.is_null(time)))
+    return time, unit
+
+
+def _apply_min_rating(
+    raw: RawTable,
+    min_rating: float,
+    mask: _RowMask,
+) -> None:
+    rating = _numbers(raw, "rating")
+    unreadable = _unreadable(rating.cells, rating.read, raw, "rating")
+    mask.leave_out("unreadable rating", unreadable)
+    mask.leave_out("missing rating", np.isnan(rating.values))
+    mask.leave_out("below min_rating", rating.values < min_rating)
+
+
+class _Events(NamedTuple):
+    """What the kinds of events say of each row."""
+
+    scale: NDArray[np.float64] | None = None
+    """float64[rows]: the weight of its kind; None: all the same."""
+    goal: Mask | None = None
+    """bool[rows]: whether the event is a target; None: all are."""
+    disliked: Mask | None = None
+    """bool[rows]: whether the event is negative; None: none is."""
+
+
+def _events(
+    raw: RawTable,
+    kinds: EventKinds,
+    mask: _RowMask,
+) -> _Events:
+    """Leave out events without a kind or a weight, and look up what the others mean."""
+    origin = raw.report.origin
+    code, values = coded(raw.columns["event"], "event", origin)
+    names = [str(value) for value in values.to_pylist()]
+    weight_of_kind, is_goal = kinds.of(names, origin)
+    mask.leave_out("missing event", code < 0)
+    is_ignored = mask.keep & (weight_of_kind[code] == 0)
+    for ignored in np.flatnonzero(np.bincount(code[is_ignored])):
+        mask.leave_out(f"event {names[ignored]}", code == ignored)
+    scale = None if kinds.weights is None else np.abs(weight_of_kind[code])
+    goal = None if is_goal is None else is_goal[code]
+    has_dislikes = (weight_of_kind < 0).any()
+    disliked = weight_of_kind[code] < 0 if has_dislikes else None
+    return _Events(scale, goal, disliked)
+
+
+def _weights(
+    raw: RawTable,
+    scale: NDArray[np.float64] | None,
+    mask: _RowMask,
+) -> NDArray[np.float32] | None:
+    """Return float32[rows]: the column of weights times those of the kinds of events."""
+    if "weight" not in raw.columns:
+        return None if scale is None else scale.astype(np.float32)
+    column = _numbers(raw, "weight")
+    unreadable = _unreadable(column.cells, column.read, raw, "weight")
+    mask.leave_out("unreadable weight", unreadable)
+    with np.errstate(over="ignore"):
+        values = column.values if scale is None else column.values * scale
+        weight = values.astype(np.float32)
+    mask.leave_out("missing weight", ~np.isfinite(weight))
+    mask.leave_out("weight of 0 or less", weight <= 0)
+    return weight
+
+
+def check_kept(
+    origin: str,
+    rows: int,
+    dropped: Mapping[str, int],
+) -> None:
+    """Warn once about missing values, and refuse a log of which nothing is left."""
     if rows == 0:
         raise DataError(f"{origin} has no rows")
     missing = {
-        reason: n for reason, n in dropped.items() if reason.startswith("missing")
+        reason: count
+        for reason, count in dropped.items()
+        if reason.startswith("missing")
     }
     if missing:
         warn(
@@ -195,238 +288,75 @@ def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
         raise DataError(f"{origin}: no rows are left of {rows:,}: {_listed(dropped)}")
 
 
-def id_lookup(
-    values: pa.Array, counts: NDArray[Any], kind: str
-) -> tuple[NDArray[np.int32], IdMap]:
-    """The map of the ids that occur (`counts` above 0), and the index of each value in it.
-
-    Returns int32[len(values)] and the map; a value that does not occur has index 0.
-    """
-    used = np.flatnonzero(counts)
-    present = _external_ids(values.take(pa.array(used)))
-    id_map = IdMap.from_values(present, kind)
-    lookup = np.zeros(len(values), dtype=np.int32)
-    lookup[used] = id_map.encode(present)
-    return lookup, id_map
-
-
 def _listed(dropped: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
 
 
-def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dictionaries decoded; text without white space around it, null where blank."""
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    return (
-        _trimmed(values)
-        if str(values.type).endswith(("string", "string_view"))
-        else values
+def _unreadable(
+    cells: pa.ChunkedArray,
+    read: pa.ChunkedArray,
+    raw: RawTable,
+    role: str,
+) -> Mask:
+    """Return bool[n]: text that was not read, which must not be most of a column."""
+    lost = np.asarray(pc.and_(pc.is_valid(cells), pc.is_null(read)))
+    if not pa.types.is_string(cells.type):
+        return np.zeros_like(lost)
+    if not lost.any():
+        return lost
+    count = int(np.count_nonzero(lost))
+    first = cells[int(np.argmax(lost))].as_py()
+    where = (
+        f"{raw.report.origin}: column {raw.report.columns[role]!r} holds "
+        f"{shortened(first, 60)!r}"
     )
-
-
-def _where(keep: Any, values: Any) -> Any:
-    """The values, null where not kept."""
-    return pc.if_else(keep, values, pa.scalar(None, values.type))
-
-
-def _unreadable(given: Any, read: Any, raw: RawTable, role: str) -> NDArray[np.bool_]:
-    """bool[n]: text that was given and not read, which must not be most of a column."""
-    lost = np.asarray(pc.and_(pc.is_valid(given), pc.is_null(read)))
-    lost &= pa.types.is_string(given.type)
-    if lost.any():
-        count, first = int(np.count_nonzero(lost)), given[int(np.argmax(lost))].as_py()
-        text = f"{raw.report.origin}: column {raw.report.columns[role]!r} holds "
-        text += f"{shortened(first, 60)!r}"
-        if role == "time":
-            text += f", which is in none of the forms in which times are read ({_TIME_FORMS})"
-            advice = "convert it, for example with pandas.to_datetime, or name another column"
-        else:
-            text, advice = f"{text}, which is no number", "name another column"
-        if 2 * count > len(given) - given.null_count:
-            raise DataError(f"{text}, and {count - 1:,} more values like it: {advice}")
-        warn(f"{text}: rows left out: {count:,}", 6)
+    if role == "time":
+        problem = (
+            f"which is in none of the forms in which times are read ({_TIME_FORMS})"
+        )
+        advice = (
+            "convert it, for example with pandas.to_datetime, or name another column"
+        )
+    else:
+        problem = "which is no number"
+        advice = "name another column"
+    if 2 * count > len(cells) - cells.null_count:
+        raise DataError(
+            f"{where}, {problem}, and {count - 1:,} more values like it: {advice}"
+        )
+    warn(f"{where}, {problem}: rows left out: {count:,}", 7)
     return lost
 
 
-def _numbers(raw: RawTable, role: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """float64[n], NaN where missing: the ratings or weights; bool[n]: which cannot be read."""
-    origin, names = raw.report.origin, raw.report.columns
+class _Numbers(NamedTuple):
+    """A column of ratings or weights."""
+
+    cells: pa.ChunkedArray
+    """The cells, text without white space around it."""
+    read: pa.ChunkedArray
+    """The numbers, null where there is none or it cannot be read."""
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """float64[n], NaN where there is no number."""
+        return np.asarray(pc.fill_null(self.read, np.nan).to_numpy(), np.float64)
+
+
+def _numbers(raw: RawTable, role: str) -> _Numbers:
+    origin = raw.report.origin
+    names = raw.report.columns
     if role not in raw.columns:
         raise DataError(
             f"{origin} has no column that looks like a rating (using: {', '.join(names.values())})"
             f", which min_rating needs: name it with rating=... (--rating on the command line)"
         )
-    given = values = _plain(raw.columns[role])
+    cells = plain(raw.columns[role])
     try:
-        if pa.types.is_string(given.type):
-            values = _from_number_text(given)
-        values = values.cast(pa.float64())
+        values = cells
+        if pa.types.is_string(cells.type):
+            values = numbers_from_text(cells)
+        return _Numbers(cells, values.cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(
             f"{origin}: column {names[role]!r} is no number: {error}"
         ) from None
-    lost = _unreadable(given, values, raw, role)
-    return np.asarray(pc.fill_null(values, np.nan).to_numpy(), dtype=np.float64), lost
-
-
-def _from_number_text(given: pa.ChunkedArray) -> pa.ChunkedArray:
-    """float64[n], or booleans where all are true or false; null where there is no number."""
-    with contextlib.suppress(pa.ArrowInvalid):
-        return given.cast(pa.bool_())
-    with contextlib.suppress(pa.ArrowInvalid):
-        return given.cast(pa.float64())
-    readable = pc.match_substring_regex(given, f"{_NUMBER}|{_NO_NUMBER}")
-    return _where(readable, given).cast(pa.float64())
-
-
-def _coded(
-    values: pa.ChunkedArray, kind: str, origin: str
-) -> tuple[NDArray[np.int32], pa.Array]:
-    """A code per row (-1 where missing or blank) and the value of each code.
-
-    Only distinct values are looked at one by one, so this costs little however long the log.
-    """
-    column = f"{origin}: the {kind} column"
-    extension = values.type if isinstance(values.type, pa.BaseExtensionType) else None
-    if (
-        extension is not None
-    ):  # such as UUIDs: the kernels know how they are stored, no more
-        values = values.cast(extension.storage_type)
-    if pa.types.is_nested(values.type):
-        raise DataError(f"{column} has type {values.type}, no id")
-    if pa.types.is_floating(values.type):  # what pandas makes of integers with gaps
-        try:
-            values = _finite(values).cast(pa.int64())
-        except pa.ArrowInvalid as error:
-            text = f"{origin}: {article(kind)} id is a number with a fraction"
-            raise DataError(f"{text}: {shortened(error)}") from None
-    elif pa.types.is_null(values.type):  # nothing but missing values
-        values = values.cast(pa.int64())
-    if not pa.types.is_dictionary(values.type):
-        layout = pa.string() if str(values.type) == "string_view" else values.type
-        values = pc.dictionary_encode(values.cast(layout))
-    encoded = values.unify_dictionaries().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = pa.concat_arrays(encoded.chunks)
-    indices = encoded.indices.cast(pa.int32())  # polars has unsigned ones
-    codes = np.asarray(pc.fill_null(indices, -1).to_numpy(zero_copy_only=False))
-    distinct = encoded.dictionary
-    if extension is not None:
-        distinct = uuids_as_text(pa.ExtensionArray.from_storage(extension, distinct))
-    if not pa.types.is_integer(distinct.type):
-        try:
-            distinct = _trimmed(distinct)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise DataError(f"{column} has type {distinct.type}, no id") from None
-    if distinct.null_count:
-        blank = np.asarray(pc.is_null(distinct))
-        codes = np.where((codes >= 0) & ~blank[codes], codes, -1)
-    return codes.astype(np.int32, copy=False), distinct
-
-
-def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """float64[n], null where missing or infinite."""
-    values = values.cast(pa.float64())
-    return _where(pc.is_finite(values), values)
-
-
-def _trimmed(values: Any) -> Any:
-    """The values as text without white space around it; null where blank."""
-    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
-    return _where(pc.not_equal(text, ""), text)
-
-
-def _external_ids(values: pa.Array) -> pa.Array:
-    """Trimmed values as int64 where all are integers of 64 bits, else as strings."""
-    integers = pa.types.is_integer(values.type)
-    if (
-        integers
-        or pc.all(pc.match_substring_regex(values, _WHOLE), min_count=0).as_py()
-    ):
-        bare = values if integers else pc.replace_substring_regex(values, r"\.0+$", "")
-        with contextlib.suppress(pa.ArrowInvalid):  # longer than 64 bits
-            return bare.cast(pa.int64())
-    return values.cast(pa.string())
-
-
-def _int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
-    """The times as int64 (null where missing, unreadable or not finite), and their unit.
-
-    - integers, and floats that are all whole numbers: as they are, in the unit of the file, unless
-      all of them are days such as 20240227;
-    - floats with a fraction: taken as seconds, times 10^6 and rounded (microseconds);
-    - such days, dates, datetimes, parquet timestamps and ISO 8601 strings: microseconds since 1970
-      (UTC; a time without a zone is read as UTC).
-    """
-    kind = times.type
-    try:
-        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-            target = pa.timestamp("us", tz=getattr(kind, "tz", None))
-            finer = (
-                getattr(kind, "unit", None) == "ns"
-            )  # the rest is cut off; all else must fit
-            return pc.cast(times, target, safe=not finer).cast(pa.int64()), MICROSECONDS
-        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            times = _finite(times)
-            if pc.any(pc.not_equal(times, pc.floor(times))).as_py():
-                return pc.round(pc.multiply(times, 1e6)).cast(pa.int64()), MICROSECONDS
-        elif pa.types.is_string(kind):
-            return _from_text(times, name)
-        elif not (pa.types.is_null(kind) or pa.types.is_integer(kind)):
-            raise DataError(f"column {name!r} has type {kind}, which is not a time")
-        times = times.cast(pa.int64())
-    except pa.ArrowInvalid:
-        raise DataError(f"column {name!r} holds times beyond 64 bits") from None
-    least, most = pc.min_max(times).as_py().values()
-    if least is not None and least >= _FIRST_DAY and most <= _LAST_DAY:
-        days = pc.replace_substring_regex(
-            times.cast(pa.string()), r"(\d{4})(\d\d)(\d\d)", r"\1-\2-\3"
-        )
-        with contextlib.suppress(pa.ArrowInvalid):  # 20240231
-            return days.cast(pa.timestamp("us")).cast(pa.int64()), MICROSECONDS
-    return times, AS_GIVEN
-
-
-def _from_text(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
-    """Numbers as text, or ISO strings, with and without a zone in one column."""
-    if (numbers := _as_numbers(times)) is not None:
-        return _int64_times(numbers, name)
-    for target in (pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
-        with contextlib.suppress(pa.ArrowInvalid):
-            return times.cast(target).cast(pa.int64()), MICROSECONDS
-    is_number = pc.match_substring_regex(times, _NUMBER)
-    is_date = pc.match_substring_regex(times, r"^\d{4}-\d\d-\d\d")
-    if pc.sum(is_number).as_py() > pc.sum(is_date).as_py():  # the others cannot be read
-        numbers = _as_numbers(_where(is_number, times))
-        assert numbers is not None
-        return _int64_times(numbers, name)
-    times = _where(is_date, times)
-    times = pc.replace_substring_regex(times, r"\s*(UTC|GMT|Z)$", "Z")
-    times = pc.replace_substring_regex(times, r"(:\d\d\S*)\s+([+-]\d\d)", r"\1\2")
-    times = pc.replace_substring_regex(times, r"(:\d\d\.\d{6})\d+", r"\1")
-    return _iso_times(times), MICROSECONDS
-
-
-def _as_numbers(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """int64[n] or float64[n]; None where some text is no number: pyarrow reads 0x10 as 16."""
-    for target in (pa.int64(), pa.float64()):
-        with contextlib.suppress(pa.ArrowInvalid):
-            numbers = text.cast(target)
-            hexadecimal = pc.any(pc.match_substring_regex(text, "[xX]")).as_py()
-            return None if hexadecimal else numbers
-    return None
-
-
-def _iso_times(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """int64[n]: microseconds; null where there is no such day, found by halving the column."""
-    zoned = pc.match_substring_regex(times, r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
-    try:
-        local = _where(pc.invert(zoned), times).cast(pa.timestamp("us"))
-        utc = _where(zoned, times).cast(pa.timestamp("us", tz="UTC"))
-        return pc.coalesce(local.cast(pa.int64()), utc.cast(pa.int64()))
-    except pa.ArrowInvalid:
-        if len(times) == 1:
-            return pa.chunked_array([pa.nulls(1, pa.int64())])
-        halves = times[: len(times) // 2], times[len(times) // 2 :]
-        return pa.chunked_array([c for half in halves for c in _iso_times(half).chunks])

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 import leporid.artifacts as artifacts
 from leporid.arguments import checks_arguments
+from leporid.data.arrays import AnyArray, Mask
 from leporid.data.event_kinds import with_negatives
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
@@ -29,7 +30,8 @@ PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
 RARE_REPEATS = 0.01
 """Below this share of the interactions, showing items again costs more than it finds."""
 
-_ARRAYS, _SUMMARY = "split.safetensors", SPLIT_SUMMARY
+_ARRAYS = "split.safetensors"
+_SUMMARY = SPLIT_SUMMARY
 _FORMAT = "leporid-split-2"
 
 
@@ -46,10 +48,11 @@ class Split:
     """Whether lists may show items that the user already has, so that repeats are targets too."""
 
     def __repr__(self) -> str:
-        parts = ", ".join(
-            f"{name} {len(part):,}" for name, part in self._parts().items()
+        sizes = (f"{name} {len(part):,}" for name, part in self._parts().items())
+        return (
+            f"Split({self.protocol}: {self.n_users:,} users, {self.n_items:,} items; "
+            f"{', '.join(sizes)})"
         )
-        return f"Split({self.protocol}: {self.n_users:,} users, {self.n_items:,} items; {parts})"
 
     @property
     def users(self) -> IdMap:
@@ -70,29 +73,39 @@ class Split:
     @cached_property
     def train_valid(self) -> Interactions:
         """Train followed by validation within each user: what is known when testing."""
-        both = Interactions.joined(self.train, self.valid)
-        return both.select(np.argsort(both.user, kind="stable"))
+        joined = Interactions.joined(self.train, self.valid)
+        return joined.select(np.argsort(joined.user, kind="stable"))
 
     @checks_arguments()
     def known(self, part: Part) -> Interactions:
-        """What a recommender may know of a user, and must not recommend, when tested on `part`."""
+        """Return what a recommender tested on `part` may know, and must not recommend."""
         return self.train if part == "valid" else self.train_valid
 
     @checks_arguments()
     def part(self, part: Part) -> Interactions:
-        """The held-out interactions of `part`."""
+        """Return the held-out interactions of `part`."""
         return self.valid if part == "valid" else self.test
 
     @checks_arguments()
     def targets(self, part: Part, include_seen: bool | None = None) -> Interactions:
-        """What is to be found in `part`, each item once: goal events, repeats only if included."""
-        key = part, self.include_seen if include_seen is None else include_seen
-        if (
-            key not in self._targets
-        ):  # models are evaluated on one split again and again
-            held_out, known = self.part(part).goals, self.known(part).goals
-            first = held_out.is_first if key[1] else held_out.first_after(known)
-            self._targets[key] = held_out if first.all() else held_out.select(first)
+        """Return what is to be found in `part`, each item once.
+
+        Targets are goal events; repeats of what the user has already are among them only if
+        included.
+        """
+        if include_seen is None:
+            include_seen = self.include_seen
+        key = part, include_seen
+        # Models are evaluated on one split again and again.
+        if key not in self._targets:
+            held_out = self.part(part).goals
+            if include_seen:
+                is_target = held_out.is_first
+            else:
+                is_target = held_out.first_after(self.known(part).goals)
+            if not is_target.all():
+                held_out = held_out.select(is_target)
+            self._targets[key] = held_out
         return self._targets[key]
 
     @cached_property
@@ -106,16 +119,16 @@ class Split:
         return "-".join(parts) + "-seen" * self.include_seen
 
     def including_seen(self, include_seen: bool | None = True) -> Self:
-        """The same parts with `include_seen`, None for as it is; warns where repeats are rare."""
+        """Return the same parts with `include_seen` (None: as it is); warn if repeats are rare."""
         if include_seen is None or include_seen == self.include_seen:
             return self
         test = self.test.goals
         total = len(self.train_valid.goals) + len(test)
         repeats = self.train_valid.repeats + len(test) - len(self.targets("test"))
         if include_seen and repeats < RARE_REPEATS * total:
-            text = f"repeats are rare, {repeats:,} of {total:,} interactions: include_seen "
             warn(
-                f"{text}(--include-seen) is for logs that have them, read with duplicates='all'"
+                f"repeats are rare, {repeats:,} of {total:,} interactions: include_seen "
+                f"(--include-seen) is for logs that have them, read with duplicates='all'"
             )
         return replace(self, include_seen=include_seen)
 
@@ -156,17 +169,17 @@ class Split:
         try:
             users = IdMap.from_arrays(arrays, "user", "users.")
             items = IdMap.from_arrays(arrays, "item", "items.")
-            names = ("train", "valid", "test")
-            parts = {
-                name: Interactions.from_stored(arrays, name, users, items)
-                for name in names
-            }
+            return cls(
+                Interactions.from_stored(arrays, "train", users, items),
+                Interactions.from_stored(arrays, "valid", users, items),
+                Interactions.from_stored(arrays, "test", users, items),
+                str(summary.get("protocol")),
+                summary.get("include_seen") is True,
+            )
         except DataError as error:
             raise DataError(
                 f"{folder / _ARRAYS} is damaged: {error}; save it again"
             ) from None
-        seen = summary.get("include_seen") is True
-        return cls(**parts, protocol=str(summary.get("protocol")), include_seen=seen)
 
     def _parts(self) -> dict[str, Interactions]:
         return {"train": self.train, "valid": self.valid, "test": self.test}
@@ -180,7 +193,7 @@ def temporal_split(
     *,
     seed: int = 0,
 ) -> Split:
-    """Per user, in time order: the first `train` share, the next `valid` share, then test.
+    """Split each user's interactions in time order: `train` share, `valid` share, then test.
 
     `data` is `Interactions`, or what `load` makes them of: a frame, a path, a data set's name.
     The cut points of a user with n interactions are floor(train n) and floor((train + valid) n),
@@ -198,9 +211,12 @@ def temporal_split(
 
 @checks_arguments({"seed": 0})
 def random_split(
-    data: Interactions | object, train: float = 0.7, valid: float = 0.1, seed: int = 0
+    data: Interactions | object,
+    train: float = 0.7,
+    valid: float = 0.1,
+    seed: int = 0,
 ) -> Split:
-    """Per user, in an order drawn by `seed`: the cut points of `temporal_split`.
+    """Split each user's interactions in an order drawn by `seed`, cut as in `temporal_split`.
 
     The split does not depend on the order of the rows in the file. Its parts have no times.
     """
@@ -211,7 +227,7 @@ def random_split(
 
 @checks_arguments({"seed": 0})
 def leave_last_out(data: Interactions | object, *, seed: int = 0) -> Split:
-    """Per user, the last interaction is test, the one before it validation, the rest train.
+    """Split off each user's last interaction as test, and the one before it as validation.
 
     A user with two interactions has one in train and one in test; a user with one has it in
     train. In a log without an order the two are drawn by `seed`, with a `LeporidWarning`.
@@ -233,7 +249,7 @@ def global_time_split(
     train: float = 0.7,
     valid: float = 0.1,
 ) -> Split:
-    """One clock for all users: train before `valid_time`, test from `test_time` on.
+    """Split by one clock for all users: train before `valid_time`, test from `test_time` on.
 
     Times are in the unit of `data.time`. A bound that is not given is the time of the
     interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
@@ -247,13 +263,11 @@ def global_time_split(
         )
     if len(data) == 0:
         raise DataError("a global time split needs at least one interaction")
-    ordered, last = np.sort(data.time), len(data) - 1
-    at_shares = [
-        int(ordered[min(len(data) * share.numerator // share.denominator, last)])
-        for share in _shares(train, valid)
-    ]
-    valid_time = at_shares[0] if valid_time is None else valid_time
-    test_time = at_shares[1] if test_time is None else test_time
+    train_share, known_share = _shares(train, valid)
+    if valid_time is None:
+        valid_time = _time_at(data.time, train_share)
+    if test_time is None:
+        test_time = _time_at(data.time, known_share)
     if valid_time > test_time:
         raise ConfigError(
             f"validation must begin before test, got valid_time={valid_time} and "
@@ -263,17 +277,27 @@ def global_time_split(
     return _parts(data, data.time < valid_time, data.time >= test_time, name)
 
 
-def expect(value: Any, kind: type, call: str) -> None:
+def _time_at(time: NDArray[np.int64], share: Fraction) -> int:
+    """Return the time of the interaction at a share of the log."""
+    position = min(len(time) * share.numerator // share.denominator, len(time) - 1)
+    return int(np.partition(time, position)[position])
+
+
+def expect(
+    value: object,
+    kind: type,
+    call: str,
+) -> None:
     """Refuse an argument of `call` that is no split, and say how one is made."""
     if not isinstance(value, kind):
-        given = f"takes {kind.__name__}, not {type(value).__name__}"
         raise ConfigError(
-            f"{call} {given}: give it leporid.temporal_split(leporid.load(...))"
+            f"{call} takes {kind.__name__}, not {type(value).__name__}: give it "
+            f"leporid.temporal_split(leporid.load(...))"
         )
 
 
 def inner_validation_split(split: Split) -> Split:
-    """The same protocol once more, on what is known before test: train and validation.
+    """Split what is known before test, train and validation, once more by the same protocol.
 
     Its test part lies as far behind its training part as the real one does, so settings are chosen
     for that distance without a look at the test. All parts keep the id maps of `split`.
@@ -285,21 +309,19 @@ def inner_validation_split(split: Split) -> Split:
         train, valid = map(float, numbers.split(", "))
         inner = _by_share(known, train, valid, split.protocol)
     elif name == "random" and numbers:
-        first, second, seed = numbers.split(", ")
-        inner = random_split(
-            known, float(first), float(second), int(seed.removeprefix("seed="))
-        )
-    elif name in ("leave-last-out", "leave-random-out"):
-        inner = _leave_out(
-            known, int(numbers.removeprefix("seed=")) if numbers else None
-        )
+        train_share, valid_share, named_seed = numbers.split(", ")
+        seed = int(named_seed.removeprefix("seed="))
+        inner = random_split(known, float(train_share), float(valid_share), seed)
+    elif name == "leave-last-out":
+        inner = _leave_out(known, None)
+    elif name == "leave-random-out" and numbers:
+        inner = _leave_out(known, int(numbers.removeprefix("seed=")))
     elif name == "global-time" and numbers:
         # Times that tie may leave the training part empty; a share of it may not be.
         n = len(known) + len(split.test)
         train = max(len(split.train), 1) / n
-        inner = global_time_split(
-            known, train=train, valid=min(len(split.valid) / n, 1 - train)
-        )
+        valid = min(len(split.valid) / n, 1 - train)
+        inner = global_time_split(known, train=train, valid=valid)
     else:
         raise ConfigError(
             f"an inner validation split repeats the protocol of the split, and {split.protocol!r} "
@@ -316,7 +338,7 @@ def split_by(
     valid: float = 0.1,
     seed: int = 0,
 ) -> Split:
-    """The split by the protocol of that name, one of `PROTOCOLS`; leave-last-out has no shares."""
+    """Split by the protocol of that name, one of `PROTOCOLS`; leave-last-out has no shares."""
     if protocol == "temporal":
         return temporal_split(data, train, valid, seed=seed)
     if protocol == "random":
@@ -338,7 +360,7 @@ def cold_items_split(
     train: float = 0.7,
     valid: float = 0.1,
 ) -> Split:
-    """A split by `protocol` in which a drawn share of the items occurs in the test part alone.
+    """Split by `protocol`, so that a drawn share of the items occurs in the test part alone.
 
     Their interactions in the training and validation parts are left out; the name of the protocol
     says how many. All parts keep the ids of all items, so that cold items are candidates. Evaluate
@@ -352,42 +374,51 @@ def cold_items_split(
             f"{data.n_items} items at least one"
         )
     drawn = np.random.default_rng(seed).permutation(data.n_items)[:count]
-    cold = np.isin(np.arange(data.n_items), drawn)
-    whole = split_by(data, protocol, train=train, valid=valid, seed=seed)
-    first, then = (part.select(~cold[part.item]) for part in (whole.train, whole.valid))
-    dropped = len(whole.train) + len(whole.valid) - len(first) - len(then)
-    name = f"cold-items({share:g}, random, seed={seed}, left out {dropped}) of {whole.protocol}"
-    return Split(first, then, whole.test, name)
+    is_cold = np.isin(np.arange(data.n_items), drawn)
+    split = split_by(data, protocol, train=train, valid=valid, seed=seed)
+    warm_train = split.train.select(~is_cold[split.train.item])
+    warm_valid = split.valid.select(~is_cold[split.valid.item])
+    left_out = len(split.train) + len(split.valid) - len(warm_train) - len(warm_valid)
+    name = f"cold-items({share:g}, random, seed={seed}, left out {left_out}) of {split.protocol}"
+    return Split(warm_train, warm_valid, split.test, name)
 
 
 def _warn_no_order(data: Interactions, instead: str) -> None:
-    reason = (
-        "the log has no times" if data.time is None else "most users have only one time"
-    )
+    reason = "most users have only one time"
+    if data.time is None:
+        reason = "the log has no times"
     advice = "load it with order='file' (--order file) if the rows of the file are in time order"
     warn(f"{reason}: {instead}; {advice}", 4)
 
 
 def _shuffled(data: Interactions, seed: int) -> Interactions:
-    """Each user's rows in an order drawn by the seed, whatever order they came in; no times."""
+    """Put each user's rows in an order drawn by the seed, whatever order they came in; no times."""
     by_item = np.lexsort((data.item, data.user))
     drawn = np.random.default_rng(seed).random(len(data))
     # Rows are sorted by user, so `by_item` leaves each position to the same user.
-    return replace(data.select(by_item[np.lexsort((drawn, data.user))]), time=None)
+    order = by_item[np.lexsort((drawn, data.user))]
+    return replace(data.select(order), time=None)
 
 
-def _by_share(data: Interactions, train: float, valid: float, protocol: str) -> Split:
-    count, shares = np.diff(data.sequences().indptr), _shares(train, valid)
-    train_end, valid_end = (
-        count * share.numerator // share.denominator for share in shares
-    )
+def _by_share(
+    data: Interactions,
+    train: float,
+    valid: float,
+    protocol: str,
+) -> Split:
+    count = np.diff(data.sequences().indptr)
+    train_share, known_share = _shares(train, valid)
+    train_end = count * train_share.numerator // train_share.denominator
+    valid_end = count * known_share.numerator // known_share.denominator
     return _cut(data, train_end, valid_end, protocol)
 
 
 def _leave_out(data: Interactions, seed: int | None) -> Split:
-    """The last two of each user, or two drawn by the seed."""
-    name = "leave-last-out" if seed is None else f"leave-random-out(seed={seed})"
-    data = data if seed is None else _shuffled(data, seed)
+    """Hold out the last two interactions of each user, or two drawn by the seed."""
+    name = "leave-last-out"
+    if seed is not None:
+        name = f"leave-random-out(seed={seed})"
+        data = _shuffled(data, seed)
     count = np.diff(data.sequences().indptr)
     train_end = np.where(count >= 3, count - 2, np.minimum(count, 1))
     valid_end = np.where(count >= 2, count - 1, count)
@@ -395,34 +426,43 @@ def _leave_out(data: Interactions, seed: int | None) -> Split:
 
 
 def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:
-    """`train` and `train + valid` as the exact fractions the caller meant."""
-    possible = 0 < train <= 1 and 0 <= valid <= 1
-    first = Fraction(train if possible else 0).limit_denominator(1_000_000)
-    second = first + Fraction(valid if possible else 0).limit_denominator(1_000_000)
-    if first == 0 or second > 1:
-        raise ConfigError(
-            f"the shares must be train > 0, valid >= 0 and train + valid <= 1, "
-            f"got train={train:g} and valid={valid:g}"
-        )
-    return first, second
-
-
-def _cut(data: Interactions, train_end: Any, valid_end: Any, protocol: str) -> Split:
-    """Cut each user's history, `int64[n_users]` positions each."""
-    position = np.arange(len(data)) - data.sequences().indptr[data.user]
-    return _parts(
-        data,
-        position < train_end[data.user],
-        position >= valid_end[data.user],
-        protocol,
+    """Return `train` and `train + valid` as the exact fractions the caller meant."""
+    if 0 < train <= 1 and 0 <= valid <= 1:
+        train_share = Fraction(train).limit_denominator(1_000_000)
+        known_share = train_share + Fraction(valid).limit_denominator(1_000_000)
+        if train_share > 0 and known_share <= 1:
+            return train_share, known_share
+    raise ConfigError(
+        f"the shares must be train > 0, valid >= 0 and train + valid <= 1, "
+        f"got train={train:g} and valid={valid:g}"
     )
 
 
-def _parts(
-    data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
+def _cut(
+    data: Interactions,
+    train_end: AnyArray,
+    valid_end: AnyArray,
+    protocol: str,
 ) -> Split:
-    parts = [data.select(rows) for rows in (train, ~(train | test), test)]
+    """Cut each user's history at `train_end` and `valid_end`, int64[n_users]."""
+    position = np.arange(len(data)) - data.sequences().indptr[data.user]
+    is_train = position < train_end[data.user]
+    is_test = position >= valid_end[data.user]
+    return _parts(data, is_train, is_test, protocol)
+
+
+def _parts(
+    data: Interactions,
+    is_train: Mask,
+    is_test: Mask,
+    protocol: str,
+) -> Split:
+    parts = [
+        data.select(is_train),
+        data.select(~(is_train | is_test)),
+        data.select(is_test),
+    ]
     if data.disliked is not None:
-        parts = with_negatives(parts, data.disliked, data, train, test)
-    first, then, last = parts
-    return Split(first, then, last, protocol)
+        parts = with_negatives(parts, data.disliked, data, is_train, is_test)
+    train, valid, test = parts
+    return Split(train, valid, test, protocol)

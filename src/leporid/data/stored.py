@@ -15,23 +15,26 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.arguments import checks_arguments
-from leporid.data.columns import Asked, RawTable
+from leporid.data.arrays import Int32Array, Int64Array
+from leporid.data.codes import id_lookup
+from leporid.data.columns import LogOptions, RawTable
 from leporid.data.files import reading
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
-from leporid.data.loading import log_batches
-from leporid.data.policies import check_kept, id_lookup, keep_rows
+from leporid.data.log_files import log_batches
+from leporid.data.policies import check_kept, keep_rows
 from leporid.errors import DataError
 from leporid.machine import memory_left, parse_memory
 
 BYTES_PER_ROW = 160
 """What one row of a block takes while it is read, coded and sorted."""
-FEWEST_ROWS, MOST_ROWS = 4096, 1 << 20
-"""Blocks are not smaller, and grow no larger: they would not be faster."""
+FEWEST_ROWS = 4096
+"""The smallest block."""
+MOST_ROWS = 1 << 20
+"""The largest block: larger ones are not faster."""
 _PAIR_BYTES = 8
 """A pair of indices in a file: the row, then the column, as int32."""
 
@@ -40,14 +43,14 @@ _PAIR_BYTES = 8
 class StoredInteractions:
     """Distinct (user, item) pairs as a CSR matrix whose columns lie in a file."""
 
-    indptr: NDArray[np.int64]
+    indptr: Int64Array
     """int64[n_users + 1]."""
-    items_of: NDArray[np.int32]
+    items_of: Int32Array
     """int32[n], ascending within a user; mapped from the file."""
     users: IdMap
     items: IdMap
     dropped: Mapping[str, int]
-    """How many rows each policy left out, by reason; as `Interactions.dropped`."""
+    """How many rows each policy left out, by reason."""
     folder: Path
     block_rows: int
     """Pairs worked on at a time."""
@@ -64,9 +67,10 @@ class StoredInteractions:
         return len(self.items)
 
     def csr(self) -> sparse.csr_array:
-        """The matrix as scipy has it; its values take four bytes per pair."""
-        parts = np.ones(len(self), np.float32), self.items_of, self.indptr
-        return sparse.csr_array(parts, shape=(self.n_users, self.n_items))
+        """Return the matrix as scipy has it; its values take four bytes per pair."""
+        ones = np.ones(len(self), np.float32)
+        rows = ones, self.items_of, self.indptr
+        return sparse.csr_array(rows, shape=(self.n_users, self.n_items))
 
 
 @checks_arguments()
@@ -85,26 +89,35 @@ def store_interactions(
     header: bool | None = None,
     encoding: str = "utf-8",
 ) -> StoredInteractions:
-    """The pairs of a parquet or text file, or of a folder, as `load(source).core(core).csr()`.
+    """Write the pairs of a parquet or text file, or of a folder, to a matrix on disk.
+
+    The matrix is that of `load(source).core(core).csr()`.
 
     `folder` receives the matrix (four bytes per pair) and, while this runs, up to five times that.
     `memory` covers the process (`leporid.machine`): the ids of users and items stay in memory.
     """
     folder = Path(folder)
-    left = memory_left(parse_memory(memory))
-    block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_PER_ROW))
-    columns = {"user": user, "item": item, "time": time, "rating": rating}
-    asked = Asked(columns, min_rating is not None, separator, header, encoding)
+    rows_in_memory = memory_left(parse_memory(memory)) // 2 // BYTES_PER_ROW
+    block = max(FEWEST_ROWS, min(MOST_ROWS, rows_in_memory))
+    columns = {
+        "user": user,
+        "item": item,
+        "time": time,
+        "rating": rating,
+    }
+    options = LogOptions(columns, min_rating is not None, separator, header, encoding)
     with reading(source) as file:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            batches = log_batches(file, asked, block)
+            batches = log_batches(file, options, block)
             stored = _store(batches, str(file.path), folder, block, min_rating)
             return _core(stored, core) if core else stored
         except OSError as error:
-            raise DataError(
-                f"could not write {folder}: {error.strerror or error}"
-            ) from error
+            raise _not_written(folder, error) from error
+
+
+def _not_written(folder: Path, error: OSError) -> DataError:
+    return DataError(f"could not write {folder}: {error.strerror or error}")
 
 
 class _Vocabulary:
@@ -114,27 +127,26 @@ class _Vocabulary:
         self.values = pa.array([], pa.string())
         self.counts = np.zeros(0, np.int64)
 
-    def add(self, codes: NDArray[np.int32], values: pa.Array) -> NDArray[np.int32]:
-        """The rows of a batch, `codes` into its own `values`, as positions in this vocabulary."""
+    def add(self, codes: Int32Array, values: pa.Array) -> Int32Array:
+        """Return the rows of a batch as positions in this vocabulary.
+
+        `codes` are positions in `values`, which are those of the batch.
+        """
         if not len(self.values):
             self.values = self.values.cast(values.type)
-        if (
-            values.type != self.values.type
-        ):  # files that disagree about a column: as text
-            values, self.values = (
-                values.cast(pa.string()),
-                self.values.cast(pa.string()),
-            )
-        positions = np.array(
-            pc.fill_null(pc.index_in(values, value_set=self.values), -1)
-        )
-        new = positions < 0
-        if (
-            new.any()
-        ):  # else nothing that lives on is allocated amid the blocks of a batch
-            positions[new] = len(self.values) + np.arange(np.count_nonzero(new))
-            self.values = pa.concat_arrays([self.values, values.filter(pa.array(new))])
-            self.counts = np.pad(self.counts, (0, len(self.values) - len(self.counts)))
+        if values.type != self.values.type:
+            # Files that disagree about a column are read as text.
+            values = values.cast(pa.string())
+            self.values = self.values.cast(pa.string())
+        index = pc.index_in(values, value_set=self.values)
+        positions = np.array(pc.fill_null(index, -1))
+        is_new = positions < 0
+        # Otherwise nothing that lives on is allocated amid the blocks of a batch.
+        if is_new.any():
+            positions[is_new] = len(self.values) + np.arange(np.count_nonzero(is_new))
+            added = values.filter(pa.array(is_new))
+            self.values = pa.concat_arrays([self.values, added])
+            self.counts = np.pad(self.counts, (0, len(added)))
         rows = positions[codes].astype(np.int32, copy=False)
         self.counts += np.bincount(rows, minlength=len(self.counts))
         return rows
@@ -147,134 +159,159 @@ def _store(
     block: int,
     min_rating: float | None,
 ) -> StoredInteractions:
-    user, item = _Vocabulary(), _Vocabulary()
+    user = _Vocabulary()
+    item = _Vocabulary()
     dropped: Counter[str] = Counter()
-    rows, flat, target = 0, folder / "pairs", folder / "items"
+    rows = 0
+    flat = folder / "pairs"
     with open(flat, "wb") as file:
         for batch in batches:
-            kept = keep_rows(batch, min_rating)
+            kept_rows = keep_rows(batch, min_rating)
             rows += batch.report.rows
-            dropped.update(kept.dropped)
-            users = user.add(kept.user, kept.user_values)
-            items = item.add(kept.item, kept.item_values)
+            dropped.update(kept_rows.dropped)
+            users = user.add(kept_rows.user, kept_rows.user_values)
+            items = item.add(kept_rows.item, kept_rows.item_values)
             np.stack([users, items], axis=1, dtype=np.int32).tofile(file)
-            del batch, kept, users, items  # before the next batch is decoded
+            del batch, kept_rows, users, items  # before the next batch is decoded
     check_kept(origin, rows, dropped)
     user_of, user_ids = id_lookup(user.values, user.counts, "user")
     item_of, item_ids = id_lookup(item.values, item.counts, "item")
     # A value that no kept row has points at the first id, and adds nothing.
-    counts = np.bincount(user_of, weights=user.counts, minlength=len(user_ids)).astype(
-        np.int64
+    counts = np.bincount(user_of, user.counts, len(user_ids)).astype(np.int64)
+    pairs = (
+        np.stack([user_of[users], item_of[items]], axis=1, dtype=np.int32)
+        for users, items in _read_pairs(flat, block)
     )
-    pairs = _read_pairs(flat, block)
-    coded = (np.stack([user_of[u], item_of[i]], 1, dtype=np.int32) for u, i in pairs)
-    indptr = _sorted_rows(coded, counts, len(item_ids), block, target)
+    target = folder / "items"
+    indptr = _sorted_rows(pairs, counts, len(item_ids), block, target)
     flat.unlink()
-    if repeated := int(counts.sum() - indptr[-1]):
+    repeated = int(counts.sum() - indptr[-1])
+    if repeated:
         dropped["duplicate pair"] = repeated
-    ids = user_ids, item_ids
     return StoredInteractions(
-        indptr, _mapped(target), *ids, dict(dropped), folder, block
+        indptr,
+        _mapped(target),
+        user_ids,
+        item_ids,
+        dict(dropped),
+        folder,
+        block,
     )
 
 
-def _mapped(path: Path) -> NDArray[np.int32]:
-    """A file of int32 as an array; an empty file cannot be mapped."""
+def _mapped(path: Path) -> Int32Array:
+    """Return a file of int32 as an array; an empty file cannot be mapped."""
     if not path.stat().st_size:
         return np.zeros(0, np.int32)
     return np.asarray(np.memmap(path, np.int32, "r"))
 
 
-def _read_pairs(path: Path, block: int) -> Iterator[NDArray[np.int32]]:
-    """int32[2, pairs]: rows and columns."""
+def _read_pairs(path: Path, block: int) -> Iterator[Int32Array]:
+    """Read int32[2, pairs], rows and columns, a block at a time."""
     with open(path, "rb") as file:
         while len(flat := np.fromfile(file, np.int32, 2 * block)):
             yield flat.reshape(-1, 2).T
 
 
 def _sorted_rows(
-    blocks: Iterator[NDArray[np.int32]],
-    counts: NDArray[np.int64],
+    blocks: Iterator[Int32Array],
+    counts: Int64Array,
     columns: int,
     block: int,
     target: Path,
-) -> NDArray[np.int64]:
-    """Write the columns of distinct pairs, by row and ascending; int64[rows + 1], the indptr.
+) -> Int64Array:
+    """Write the columns of distinct pairs, by row and ascending, and return the indptr.
 
-    First the pairs are grouped in a file, by ranges of rows that hold about `block` pairs each.
+    First the pairs are grouped in a file, by ranges of rows that hold about `block` pairs each. The
+    indptr is int64[rows + 1].
     """
-    in_order, ends, first = target.with_suffix(".by-row"), np.cumsum(counts), [0]
-    while first[-1] < len(counts):
-        begin = ends[first[-1] - 1] if first[-1] else 0
-        following = int(np.searchsorted(ends, begin + block, side="right"))
-        first.append(
-            max(following, first[-1] + 1)
-        )  # a row with more pairs has its own range
-    bounds = np.asarray(first, np.int64)
+    ends = np.cumsum(counts)
+    bounds = _row_ranges(ends, block)
     begins = np.concatenate([[0], ends])[bounds]
-    cursor = begins[:-1].copy()
-    with open(in_order, "wb") as file:
-        for pairs in blocks:
-            region = np.searchsorted(bounds, pairs[:, 0], side="right") - 1
-            # As a number of 8 or 16 bits it is sorted by counting.
-            order = np.argsort(
-                region.astype(np.min_scalar_type(len(bounds))), kind="stable"
-            )
-            sizes = np.bincount(region, minlength=len(cursor))
-            for position, part in zip(
-                np.flatnonzero(sizes),
-                np.split(pairs[order], np.cumsum(sizes[sizes > 0])[:-1]),
-                strict=True,
-            ):
-                file.seek(int(cursor[position]) * _PAIR_BYTES)
-                file.write(part.tobytes())
-            cursor += sizes
+    grouped = target.with_suffix(".by-row")
+    _group_pairs(blocks, bounds, begins, grouped)
     indptr = np.zeros(len(counts) + 1, np.int64)
-    with open(in_order, "rb") as file, open(target, "wb") as out:
-        for begin, end, size in zip(
-            bounds[:-1], bounds[1:], np.diff(begins), strict=True
-        ):
-            rows, positions = (
-                np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
-            )
-            keys = (rows.astype(np.int64) - begin) * columns + positions
+    with open(grouped, "rb") as file, open(target, "wb") as out:
+        ranges = zip(bounds[:-1], bounds[1:], np.diff(begins), strict=True)
+        for begin, end, size in ranges:
+            pairs = np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2)
+            rows = pairs[:, 0].astype(np.int64) - begin
+            keys = rows * columns + pairs[:, 1]
             keys.sort()  # `np.unique` hashes them, which takes many times as long
             keys = keys[np.diff(keys, prepend=-1) > 0]
             (keys % columns).astype(np.int32).tofile(out)
-            indptr[begin + 1 : end + 1] = np.bincount(
-                keys // columns, minlength=end - begin
-            )
-    in_order.unlink()
+            sizes = np.bincount(keys // columns, minlength=end - begin)
+            indptr[begin + 1 : end + 1] = sizes
+    grouped.unlink()
     np.cumsum(indptr, out=indptr)
     return indptr
 
 
+def _row_ranges(ends: Int64Array, block: int) -> Int64Array:
+    """Return the bounds of ranges of rows with up to `block` pairs each.
+
+    `ends` counts the pairs up to the end of each row. A row with more pairs is its own range.
+    """
+    bounds = [0]
+    while bounds[-1] < len(ends):
+        begin = ends[bounds[-1] - 1] if bounds[-1] else 0
+        following = int(np.searchsorted(ends, begin + block, side="right"))
+        bounds.append(max(following, bounds[-1] + 1))
+    return np.asarray(bounds, np.int64)
+
+
+def _group_pairs(
+    blocks: Iterator[Int32Array],
+    bounds: Int64Array,
+    begins: Int64Array,
+    target: Path,
+) -> None:
+    """Write pairs by ranges of rows, which lie between `bounds` and begin at pair `begins`."""
+    cursor = begins[:-1].copy()
+    smallest_type = np.min_scalar_type(len(bounds))
+    with open(target, "wb") as file:
+        for pairs in blocks:
+            region = np.searchsorted(bounds, pairs[:, 0], side="right") - 1
+            # As a number of 8 or 16 bits it is sorted by counting.
+            order = np.argsort(region.astype(smallest_type), kind="stable")
+            sizes = np.bincount(region, minlength=len(cursor))
+            ends = np.cumsum(sizes[sizes > 0])
+            groups = np.split(pairs[order], ends[:-1])
+            for position, group in zip(np.flatnonzero(sizes), groups, strict=True):
+                file.seek(int(cursor[position]) * _PAIR_BYTES)
+                file.write(group.tobytes())
+            cursor += sizes
+
+
 def transpose(
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int32],
+    indptr: Int64Array,
+    columns: Int32Array,
     n_columns: int,
     folder: Path,
     block: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """CSR of the transposed matrix, in `folder`: (indptr, rows ascending within a column)."""
+) -> tuple[Int64Array, Int32Array]:
+    """Return the CSR matrix transposed: (indptr, rows ascending within a column), in `folder`."""
     counts = np.zeros(n_columns, np.int64)
     for start in range(0, len(columns), block):
         counts += np.bincount(columns[start : start + block], minlength=n_columns)
-    target, blocks = folder / "users", _blocks(indptr, columns, block)
-    swapped = (np.stack([items, rows], 1, dtype=np.int32) for rows, items in blocks)
+    target = folder / "users"
+    swapped = (
+        np.stack([items, rows], axis=1, dtype=np.int32)
+        for rows, items in _blocks(indptr, columns, block)
+    )
     try:
         of_column = _sorted_rows(swapped, counts, len(indptr) - 1, block, target)
     except OSError as error:
-        raise DataError(
-            f"could not write {folder}: {error.strerror or error}"
-        ) from error
+        raise _not_written(folder, error) from error
     return of_column, _mapped(target)
 
 
 def _blocks(
-    indptr: NDArray[np.int64], columns: NDArray[np.int32], block: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
-    """The rows and columns of a CSR matrix, a block of pairs at a time."""
+    indptr: Int64Array,
+    columns: Int32Array,
+    block: int,
+) -> Iterator[tuple[Int64Array, Int32Array]]:
+    """Read the rows and columns of a CSR matrix, a block of pairs at a time."""
     for start in range(0, len(columns), block):
         stop = min(start + block, len(columns))
         first = int(np.searchsorted(indptr, start, side="right")) - 1
@@ -284,25 +321,28 @@ def _blocks(
 
 
 def _core(stored: StoredInteractions, k: int) -> StoredInteractions:
-    """Only users and items with at least `k` pairs, repeated until stable."""
+    """Keep only users and items with at least `k` pairs, repeated until stable."""
 
-    def pairs() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
+    def pairs() -> Iterator[tuple[Int64Array, Int32Array]]:
         return _blocks(stored.indptr, stored.items_of, stored.block_rows)
 
     of_user, of_item = core_counts(pairs, stored.n_users, stored.n_items, k)
-    kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
+    core_users = np.flatnonzero(of_user)
+    core_items = np.flatnonzero(of_item)
     new_item = np.cumsum(of_item > 0, dtype=np.int32) - 1
     target = stored.folder / "core-items"
     with open(target, "wb") as out:
         for user, item in pairs():
-            new_item[item[(of_user[user] > 0) & (of_item[item] > 0)]].tofile(out)
+            is_inside = (of_user[user] > 0) & (of_item[item] > 0)
+            new_item[item[is_inside]].tofile(out)
     (stored.folder / "items").unlink()
-    indptr = np.concatenate([[0], np.cumsum(of_user[kept_users])])
+    indptr = np.concatenate([[0], np.cumsum(of_user[core_users])])
+    lost = len(stored) - int(indptr[-1])
     return replace(
         stored,
         indptr=indptr,
         items_of=_mapped(target),
-        users=stored.users.take(kept_users),
-        items=stored.items.take(kept_items),
-        dropped=with_core_dropped(stored.dropped, int(len(stored) - indptr[-1]), k),
+        users=stored.users.take(core_users),
+        items=stored.items.take(core_items),
+        dropped=with_core_dropped(stored.dropped, lost, k),
     )

@@ -5,23 +5,26 @@ to the last, or is drawn by popularity alone. Popularity and activity follow pow
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments
+from leporid.data.arrays import Int64Array
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
 
-_DRIFT, _REACH = 0.16, 0.03
-"""How far a position travels, and the deviation of items from it, as shares of the ring."""
+_DRIFT = 0.16
+"""How far a position travels, as a share of the ring."""
+_REACH = 0.03
+"""The standard deviation of items from the position, as a share of the ring."""
 _BACKGROUND = 0.15
 """Share of interactions drawn by popularity alone."""
 _GROUP = 10
 """Items of the ring that are drawn from together, by popularity."""
 _ROUNDS = 30
 """Draws, ever farther away, in place of an item the user has; then any other item is taken."""
-_BEGINNING, _DAY = 946_684_800, 86_400
+_BEGINNING = 946_684_800
 """1 January 2000, when the first user may arrive, in seconds."""
+_DAY = 86_400
 
 
 @checks_arguments({"seed": 0, "users": 1, "items": 1, "min_activity": 0})
@@ -33,7 +36,7 @@ def synthesize(
     seed: int = 0,
     min_activity: int = 20,
 ) -> Interactions:
-    """A seeded log of exactly `interactions` pairs with neighbourhoods, power laws and drift.
+    """Make a seeded log of exactly `interactions` pairs, with neighbourhoods and drift.
 
     Every user has at least `min_activity` of them, or half the mean, if that is less.
     """
@@ -50,26 +53,34 @@ def synthesize(
     counts = _activities(rng, users, items, interactions, min_activity)
     user = np.repeat(np.arange(users), counts)
     first = np.cumsum(counts) - counts
-    passed = (np.arange(interactions) - first[user]) / counts[user]
+    progress = (np.arange(interactions) - first[user]) / counts[user]
     # Zipf-Mandelbrot: without the shift the tail would be far too popular for a real log.
-    popularity = rng.permutation((np.arange(1, items + 1) + items / 10) ** -2.0)
+    rank = np.arange(1, items + 1)
+    popularity = rng.permutation((rank + items / 10) ** -2.0)
     cumulative = np.concatenate([[0], np.cumsum(popularity)])
     groups = max(1, items // _GROUP)
-    bounds = cumulative[np.linspace(0, items, groups + 1).astype(np.int64)]
-    place = rng.random(users)[user] + _DRIFT * passed
-    item, todo = np.full(interactions, -1), np.arange(interactions)
+    first_items = np.linspace(0, items, groups + 1).astype(np.int64)
+    bounds = cumulative[first_items]
+    place = rng.random(users)[user] + _DRIFT * progress
+    item = np.full(interactions, -1)
+    todo = np.arange(interactions)
     for widening in np.linspace(1, 6, _ROUNDS):
-        away = widening * _REACH * rng.normal(size=len(todo))
-        group = np.floor((place[todo] + away) * groups).astype(np.int64) % groups
-        alone = rng.random(len(todo)) < _BACKGROUND
-        low = np.where(alone, 0, bounds[group])
-        high = np.where(alone, bounds[-1], bounds[group + 1])
-        drawn = np.searchsorted(cumulative, rng.uniform(low, high), side="right") - 1
+        offset = widening * _REACH * rng.normal(size=len(todo))
+        position = place[todo] + offset
+        group = np.floor(position * groups).astype(np.int64) % groups
+        by_popularity = rng.random(len(todo)) < _BACKGROUND
+        low = np.where(by_popularity, 0, bounds[group])
+        high = np.where(by_popularity, bounds[-1], bounds[group + 1])
+        mass = rng.uniform(low, high)
+        drawn = np.searchsorted(cumulative, mass, side="right") - 1
         item[todo] = np.minimum(drawn, items - 1)
         todo = _repeats(user, item, items)
-    for one in np.unique(user[todo]):  # whatever is left
-        own, rows = item[first[one] : first[one] + counts[one]], todo[user[todo] == one]
-        item[rows] = rng.permutation(np.setdiff1d(np.arange(items), own))[: len(rows)]
+    for crowded in np.unique(user[todo]):
+        rows = todo[user[todo] == crowded]
+        start = first[crowded]
+        has = item[start : start + counts[crowded]]
+        free = np.setdiff1d(np.arange(items), has)
+        item[rows] = rng.permutation(free)[: len(rows)]
     return Interactions(
         user=user.astype(np.int32),
         item=rng.permutation(items)[item].astype(np.int32),
@@ -80,12 +91,18 @@ def synthesize(
 
 
 def _activities(
-    rng: np.random.Generator, users: int, items: int, total: int, min_activity: int
-) -> NDArray[np.int64]:
-    """int64[users] with the exact sum `total`: a floor plus a Lomax tail, capped."""
+    rng: np.random.Generator,
+    users: int,
+    items: int,
+    total: int,
+    min_activity: int,
+) -> Int64Array:
+    """Draw int64[users] with the exact sum `total`: a floor plus a Lomax tail, capped."""
     mean = total / users
-    counts = np.full(users, max(1, min(min_activity, int(mean / 2))))
-    cap = min(items, max(items // 2, int(np.ceil(1.2 * mean))))
+    floor = min(min_activity, int(mean / 2))
+    counts = np.full(users, max(1, floor))
+    cap = max(items // 2, int(np.ceil(1.2 * mean)))
+    cap = min(items, cap)
     weight = rng.pareto(1.8, size=users) + 1e-9
     while left := total - int(counts.sum()):  # what the cap cuts off goes to the others
         free = np.flatnonzero(counts < cap)
@@ -95,23 +112,28 @@ def _activities(
 
 
 def _repeats(
-    user: NDArray[np.int64], item: NDArray[np.int64], items: int
-) -> NDArray[np.int64]:
-    """The rows whose user has the item from an earlier row."""
+    user: Int64Array,
+    item: Int64Array,
+    items: int,
+) -> Int64Array:
+    """Return the rows whose user has the item from an earlier row."""
     pairs = user * items + item
     order = np.argsort(pairs, kind="stable")
-    return np.asarray(order[1:][np.diff(pairs[order]) == 0])
+    is_repeat = np.diff(pairs[order]) == 0
+    return np.asarray(order[1:][is_repeat])
 
 
 def _times(
-    rng: np.random.Generator, user: NDArray[np.int64], first: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """int64[n] seconds, ascending within a user: minutes apart, days between sessions."""
+    rng: np.random.Generator,
+    user: Int64Array,
+    first: Int64Array,
+) -> Int64Array:
+    """Draw int64[n] seconds, ascending within a user: minutes apart, days between sessions."""
     n = len(user)
     gap = rng.integers(30, 900, size=n)
-    gap += (rng.random(n) < 0.2) * (rng.exponential(5.0, size=n) * _DAY).astype(
-        np.int64
-    )
+    ends_session = rng.random(n) < 0.2
+    pause = (rng.exponential(5.0, size=n) * _DAY).astype(np.int64)
+    gap += ends_session * pause
     elapsed = np.cumsum(gap)
     arrival = _BEGINNING + rng.integers(0, 3 * 365 * _DAY, size=len(first))
     return np.asarray(elapsed - elapsed[first][user] + arrival[user])

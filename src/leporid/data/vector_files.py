@@ -3,7 +3,7 @@
 import tokenize
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,16 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from leporid.data.arrays import AnyArray
 from leporid.data.files import in_words
 from leporid.errors import DataError
 
+Vectors: TypeAlias = tuple[pa.Array, NDArray[np.float32]]
+"""Ids (int64 or string) in the order of the file, and float32[n, d]."""
 
-def _read_parquet(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
-    """`id`, and `vector` as lists of one length."""
+
+def _read_parquet(path: Path) -> Vectors:
+    """Read columns `id`, and `vector` with lists of one length."""
     with in_words(str(path), "is not a parquet file of (id, vector)"):
         table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
     column = table.column("vector").combine_chunks()
@@ -26,33 +30,42 @@ def _read_parquet(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
             f"{path} must hold vectors of one length, not of {sorted(lengths)}"
         )
     flat = column.flatten().to_numpy(zero_copy_only=False)
-    return table.column("id").combine_chunks(), flat.reshape(len(table), -1).astype(
-        np.float32
-    )
+    vectors = flat.reshape(len(table), -1).astype(np.float32)
+    return table.column("id").combine_chunks(), vectors
 
 
-def _read_csv(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
-    """The first column is the id, whatever its name; the others are the entries."""
+def _read_csv(path: Path) -> Vectors:
+    """Read the id from the first column, whatever its name, and the entries from the others."""
     with in_words(str(path), "is not a CSV of an id and numbers"):
         header = pcsv.open_csv(path).schema.names
-        types = dict.fromkeys(header[1:], pa.float32()) | {header[0]: pa.string()}
-        options = pcsv.ConvertOptions(column_types=types, strings_can_be_null=False)
-        parse = pcsv.ParseOptions(newlines_in_values=True)
-        table = pcsv.read_csv(path, parse_options=parse, convert_options=options)
+        types = dict.fromkeys(header, pa.float32())
+        types[header[0]] = pa.string()
+        table = pcsv.read_csv(
+            path,
+            parse_options=pcsv.ParseOptions(newlines_in_values=True),
+            convert_options=pcsv.ConvertOptions(
+                column_types=types,
+                strings_can_be_null=False,
+            ),
+        )
     vectors = np.column_stack([table.column(c).to_numpy() for c in header[1:]])
     return table.column(0).combine_chunks(), vectors.astype(np.float32)
 
 
-def _read_npy(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
-    """Vectors, and ids in `users.ids.npy` (`user_ids.npy` beside implicit's `user_factors.npy`)."""
+def _read_npy(path: Path) -> Vectors:
+    """Read vectors, and ids from `users.ids.npy` beside `users.npy`.
+
+    The ids of implicit's `user_factors.npy` are in `user_ids.npy`.
+    """
     beside = path.with_name(f"{path.stem}.ids.npy".replace("_factors.ids", "_ids"))
-    vectors, ids = _load(path), _load(beside)
+    vectors = _load(path)
+    ids = _load(beside)
     if vectors.ndim != 2:
         raise DataError(f"{path} must be a matrix, not of shape {vectors.shape}")
     return pa.array(ids.tolist()), vectors.astype(np.float32)
 
 
-def _load(path: Path) -> NDArray[Any]:
+def _load(path: Path) -> AnyArray:
     try:
         with in_words(str(path)):
             # Mapped first: a header that promises more than the file has is not allocated.
@@ -61,20 +74,24 @@ def _load(path: Path) -> NDArray[Any]:
         raise DataError(f"{path} is not a plain .npy file: {error}") from None
 
 
-def _read_recbole(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
-    """A header, then id, tab and numbers."""
-    lines = path.read_text(encoding="utf-8").split("\n")[1:]
-    parts = (line.partition("\t") for line in lines if line)
-    rows = [[name, *numbers.split()] for name, _, numbers in parts]
+def _read_recbole(path: Path) -> Vectors:
+    """Read a header, then lines of an id, a tab and numbers."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").split("\n")[1:]:
+        if line:
+            name, _, numbers = line.partition("\t")
+            rows.append([name, *numbers.split()])
     if not rows:
         raise DataError(f"{path} holds no vectors")
     return _parsed(path, rows, len(rows[0]) - 1)
 
 
 def _parsed(
-    path: Path, rows: list[list[str]], dim: int
-) -> tuple[pa.Array, NDArray[np.float32]]:
-    """Ids and vectors of the lines after the header."""
+    path: Path,
+    rows: list[list[str]],
+    dim: int,
+) -> Vectors:
+    """Return the ids and vectors of the lines after the header."""
     vectors = np.empty((len(rows), dim), np.float32)
     for index, (_, *numbers) in enumerate(rows):
         where = f"line {index + 2} of {path}"
@@ -87,11 +104,11 @@ def _parsed(
     return pa.array([row[0] for row in rows], pa.string()), vectors
 
 
-VECTOR_READERS: dict[str, Callable[[Path], tuple[pa.Array, NDArray[np.float32]]]] = {
+VECTOR_READERS: dict[str, Callable[[Path], Vectors]] = {
     "parquet": _read_parquet,
     "npy": _read_npy,
     "csv": _read_csv,
     "recbole": _read_recbole,
     "implicit": _read_npy,
 }
-"""By format: ids (int64 or string) in the order of the file, and float32[n, d]."""
+"""The reader of each format."""

@@ -9,16 +9,16 @@ from the positive's own item block; the blocks are dealt anew every epoch.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.config import setting
 from leporid.data import Interactions
-from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.embeddings.arrays import Float32Array, Int32Array, Int64Array
+from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.node2vec import in_row
+from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError
 from leporid.kernel import below, kernel, next_state, stream, to_bits
 from leporid.progress import ProgressLike
@@ -36,7 +36,7 @@ class BPRConfig(InitializerConfig):
     step: float = setting(0.25, above=0)
     """Learning rate: the factor on the gradient of one triple (paper: 0.25)."""
     epochs: int = setting(30, at_least=1)
-    """Passes; each draws as many triples as there are interactions."""
+    """Epochs; each draws as many triples as there are interactions."""
 
     def validate(self) -> None:
         if not self.step * self.regularization < 1:
@@ -55,47 +55,56 @@ class BPR(Initializer):
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config
         rng = np.random.default_rng(config.seed)
-        spread = np.float32(0.1 / np.sqrt(config.dim))
-        users, items = (
-            rng.standard_normal((n, config.dim), dtype=np.float32) * spread
-            for n in (train.n_users, train.n_items)
-        )
-        matrix, blocks = (
-            train.csr(),
-            min(_BLOCKS, train.n_users, max(train.n_items // 2, 1)),
-        )
+        deviation = np.float32(0.1 / np.sqrt(config.dim))
+        users = rng.standard_normal((train.n_users, config.dim), dtype=np.float32)
+        items = rng.standard_normal((train.n_items, config.dim), dtype=np.float32)
+        users *= deviation
+        items *= deviation
+        matrix = train.csr()
+        blocks = min(_BLOCKS, train.n_users, max(train.n_items // 2, 1))
         indptr = matrix.indptr.astype(np.int64)
         progress.start("bpr epochs", config.epochs)
         for epoch in range(config.epochs):
             user_block = _deal(rng, train.n_users, blocks)
             item_block = _deal(rng, train.n_items, blocks)
             members, member_ptr = _group(item_block, blocks)
-            cells = (
-                user_block[train.user].astype(np.int32) * blocks
-                + item_block[train.item]
-            )
+            first_cell = user_block[train.user].astype(np.int32) * blocks
+            cells = first_cell + item_block[train.item]
             pairs, pair_ptr = _group(cells, blocks * blocks)
             for turn in range(blocks):
                 train_round(
-                    users, items, train.user, train.item, pairs, pair_ptr, members, member_ptr,
-                    indptr, matrix.indices, turn, blocks, np.uint64(config.seed),
-                    np.uint64(epoch * blocks + turn), np.float32(config.step),
+                    users,
+                    items,
+                    train.user,
+                    train.item,
+                    pairs,
+                    pair_ptr,
+                    members,
+                    member_ptr,
+                    indptr,
+                    matrix.indices,
+                    turn,
+                    blocks,
+                    np.uint64(config.seed),
+                    np.uint64(epoch * blocks + turn),
+                    np.float32(config.step),
                     np.float32(config.regularization),
-                )  # fmt: skip
+                )
             progress.advance()
         return self._embeddings(train, users, items)
 
 
-def _deal(rng: np.random.Generator, n: int, blocks: int) -> NDArray[np.int32]:
+def _deal(rng: np.random.Generator, n: int, blocks: int) -> Int32Array:
     """int32[n]: a random block for every row, sizes equal up to one."""
-    out = np.empty(n, dtype=np.int32)
-    out[rng.permutation(n)] = np.arange(n) % blocks
-    return out
+    block = np.empty(n, dtype=np.int32)
+    block[rng.permutation(n)] = np.arange(n) % blocks
+    return block
 
 
 def _group(
-    cells: NDArray[np.int32], n_cells: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    cells: Int32Array,
+    n_cells: int,
+) -> tuple[Int32Array, Int64Array]:
     """Positions sorted by cell, and int64[n_cells + 1] where each cell begins."""
     order = np.argsort(cells.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
     starts = np.zeros(n_cells + 1, np.int64)
@@ -104,45 +113,66 @@ def _group(
 
 
 @kernel(fastmath=True)
-def bpr_update(u: Any, i: Any, j: Any, step: Any, regularization: Any) -> None:
-    """One gradient step on the float32[d] rows of a triple, in place."""
+def bpr_update(
+    u: Float32Array,
+    i: Float32Array,
+    j: Float32Array,
+    step: np.float32,
+    regularization: np.float32,
+) -> None:
+    """Make one gradient step on the float32[d] rows of a triple, in place."""
     margin = np.float32(0.0)
     for d in range(len(u)):
         margin += u[d] * (i[d] - j[d])
     pull = np.float32(1.0) / (np.float32(1.0) + np.exp(margin))
     for d in range(len(u)):
-        a, b, c = u[d], i[d], j[d]
+        a = u[d]
+        b = i[d]
+        c = j[d]
         u[d] = a + step * (pull * (b - c) - regularization * a)
         i[d] = b + step * (pull * a - regularization * b)
         j[d] = c + step * (-pull * a - regularization * c)
 
 
 @kernel
-def partner(block: Any, turn: Any, blocks: Any) -> Any:
-    """The item block of user block `block` in a round: another one for every task."""
+def partner(block: int, turn: int, blocks: int) -> int:
+    """Return the item block of user block `block` in a round: another one for every task."""
     return (block + turn) % blocks
 
 
 @kernel(parallel=True, fastmath=True)
-def train_round(
-    users: Any, items: Any, pair_user: Any, pair_item: Any, pairs: Any, pair_ptr: Any,
-    members: Any, member_ptr: Any, indptr: Any, indices: Any,
-    turn: Any, blocks: Any, seed: Any, name: Any, step: Any, regularization: Any,
-) -> None:  # fmt: skip
-    """One round: task b works on user block b and the item block that is its partner."""
+def train_round(  # noqa: PLR0913 - a compiled kernel
+    users: Float32Array,
+    items: Float32Array,
+    pair_user: Int32Array,
+    pair_item: Int32Array,
+    pairs: Int32Array,
+    pair_ptr: Int64Array,
+    members: Int32Array,
+    member_ptr: Int64Array,
+    indptr: Int64Array,
+    indices: Int32Array,
+    turn: int,
+    blocks: int,
+    seed: np.uint64,
+    name: np.uint64,
+    step: np.float32,
+    regularization: np.float32,
+) -> None:
+    """Train one round: task b works on user block b and the item block that is its partner."""
     for block in numba.prange(blocks):
         item_block = partner(block, turn, blocks)
         cell = block * blocks + item_block
-        start, count = pair_ptr[cell], pair_ptr[cell + 1] - pair_ptr[cell]
-        first, size = (
-            member_ptr[item_block],
-            member_ptr[item_block + 1] - member_ptr[item_block],
-        )
+        start = pair_ptr[cell]
+        count = pair_ptr[cell + 1] - start
+        first = member_ptr[item_block]
+        size = member_ptr[item_block + 1] - first
         state = stream(seed, name, np.uint64(block))
         for _ in range(count):
             state = next_state(state)
             pair = pairs[start + below(to_bits(state), count)]
-            u, i = pair_user[pair], pair_item[pair]
+            u = pair_user[pair]
+            i = pair_item[pair]
             for _try in range(_TRIES):
                 state = next_state(state)
                 j = members[first + below(to_bits(state), size)]

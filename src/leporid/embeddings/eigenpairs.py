@@ -4,13 +4,13 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
 
 from leporid.config import checked
 from leporid.embeddings import lanczos
-from leporid.embeddings.lanczos import Eigenpairs, Problem
+from leporid.embeddings.arrays import FloatArray
+from leporid.embeddings.lanczos import Eigenpairs, EigenProblem
 from leporid.embeddings.laplacian import (
     LaplacianOperator,
     laplacian_operator,
@@ -32,7 +32,7 @@ DENSE_BELOW = 1200
 """Below this many nodes, LAPACK on the dense matrix is as fast as anything."""
 
 
-def laplacian_eigenpairs(
+def laplacian_eigenpairs(  # noqa: PLR0913 - public: the options of a solver
     graph: Any,
     dim: int,
     *,
@@ -45,7 +45,7 @@ def laplacian_eigenpairs(
     threads: int | None = None,
     progress: bool | ProgressLike | None = None,
 ) -> Eigenpairs:
-    """The `dim` largest eigenpairs of A = D_reg^-1/2 W D_reg^-1/2, the first included.
+    """Compute the `dim` largest eigenpairs of A = D_reg^-1/2 W D_reg^-1/2, the first included.
 
     `values` are those of A, or of -L_reg when `normalized=False`, where residuals are relative to
     the norm; `vectors` are float32, the entry of largest magnitude in each column positive.
@@ -55,91 +55,124 @@ def laplacian_eigenpairs(
     short, 1e-12. Where the graph has fewer than `dim` nodes with edges, the last columns are zero
     with eigenvalue 0. The same seed on the same machine gives the same bits.
     """
-    for name, number, kind in (
-        ("dim", dim, int),
-        ("alpha", alpha, float),
-        ("tol", tol, float),
-        ("seed", seed, int),
-    ):
-        checked(native(number), kind, name)
+    _check_arguments(dim, alpha, tol, seed, solver, device)
+    operator = laplacian_operator(as_graph(graph), alpha, normalized)
+    n_isolated = operator.n - operator.n_active
+    if n_isolated:
+        warn(
+            f"{n_isolated} of {operator.n} nodes have no edges: their vectors are zero"
+        )
+    rank = min(dim, operator.n_active)
+    problem = EigenProblem(
+        operator,
+        rank,
+        tol * operator.norm,
+        "float64" if tol < FLOAT32_REACHES else "float32",
+        seed,
+        make_progress(progress),
+    )
+    solution = _solve(problem, solver, device, threads)
+    residuals = solution.residuals / operator.norm
+    n_unconverged = int((residuals > tol).sum())
+    if n_unconverged:
+        warn(
+            f"{n_unconverged} of {len(residuals)} eigenvectors have not converged "
+            f"to tol={tol:.1e} after {solution.iterations} products (worst residual "
+            f"{residuals.max():.1e}): raise tol or lower dim"
+        )
+    if rank < dim:
+        warn(
+            f"the graph has {rank} nodes with edges, fewer than dim={dim}: "
+            f"the last {dim - rank} columns are zero"
+        )
+    return _padded(operator, solution, dim)
+
+
+def _check_arguments(
+    dim: int,
+    alpha: float,
+    tol: float,
+    seed: int,
+    solver: Solver,
+    device: Device,
+) -> None:
+    checked(native(dim), int, "dim")
+    checked(native(alpha), float, "alpha")
+    checked(native(tol), float, "tol")
+    checked(native(seed), int, "seed")
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
     if not tol > 0.0:
         raise ConfigError(f"tol must be positive, not {tol}")
     checked(solver, Solver, "solver")
     checked(device, Device, "device")
-    operator = laplacian_operator(as_graph(graph), alpha, normalized)
-    if alone := operator.n - operator.n_active:
-        warn(f"{alone} of {operator.n} nodes have no edges: their vectors are zero")
-    rank, dtype = (
-        min(dim, operator.n_active),
-        "float64" if tol < FLOAT32_REACHES else "float32",
-    )
-    bound, reporter = tol * operator.norm, make_progress(progress)
-    problem = Problem(operator, rank, bound, dtype, seed, reporter)
-    solution = _solve(problem, solver, device, threads)
-    residuals = solution.residuals / operator.norm
-    if (residuals > tol).any():
-        warn(
-            f"{int((residuals > tol).sum())} of {len(residuals)} eigenvectors have not converged "
-            f"to tol={tol:.1e} after {solution.iterations} products (worst residual "
-            f"{residuals.max():.1e}): raise tol or lower dim"
-        )
-    if rank < dim:
-        few = f"the graph has {rank} nodes with edges, fewer than dim={dim}"
-        warn(f"{few}: the last {dim - rank} columns are zero")
-    return _padded(operator, solution, dim)
 
 
 def _solve(
-    problem: Problem, solver: Solver, device: Device, threads: int | None
+    problem: EigenProblem,
+    solver: Solver,
+    device: Device,
+    threads: int | None,
 ) -> Eigenpairs:
-    operator, dim = problem.operator, problem.dim
-    # A Krylov space needs more rows than its basis.
-    columns, _ = lanczos.basis_size(dim, 2 * BLOCK)
-    least = max(DENSE_BELOW, 2 * columns) if solver == "auto" else columns + 2 * BLOCK
-    solver = "dense" if solver == "dense" or operator.n_active < least else "lanczos"
-    if dim == 0:
+    operator = problem.operator
+    uses_lanczos = _uses_lanczos(problem, solver)
+    if problem.dim == 0:
         return Eigenpairs(
-            np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, solver
+            np.zeros(0),
+            np.zeros((operator.n, 0)),
+            np.zeros(0),
+            0,
+            "lanczos" if uses_lanczos else "dense",
         )
     # A remote graph multiplies there; the rest of the work is done here.
-    here = isinstance(operator.graph, KnnGraph)
-    if solver == "lanczos" and here and uses_gpu(device, operator.n):
+    is_local = isinstance(operator.graph, KnnGraph)
+    if uses_lanczos and is_local and uses_gpu(device, operator.n):
         from leporid.embeddings.lanczos_gpu import torch_solution
 
         return torch_solution(problem, "cuda")
-    small = operator.graph.n_edges < ONE_THREAD_BELOW
-    with one_thread_pool(1 if small else threads):
+    is_small = operator.graph.n_edges < ONE_THREAD_BELOW
+    with one_thread_pool(1 if is_small else threads):
         product = operator.product()
         exact = partial(wide_product, product)
-        if solver == "dense":
+        if not uses_lanczos:
             return lanczos.finish(exact, dense(problem))
-        columns = lanczos.basis_size(dim, BLOCK)[0] + BLOCK
+        columns, _ = lanczos.basis_size(problem.dim, BLOCK)
+        capacity = columns + BLOCK
 
-        def solve(problem: Problem) -> Eigenpairs:
-            engine = lanczos.PanelEngine(product, operator.n, columns, problem.dtype)
+        def solve(problem: EigenProblem) -> Eigenpairs:
+            engine = lanczos.PanelEngine(product, operator.n, capacity, problem.dtype)
             return lanczos.finish(exact, lanczos.Lanczos(problem, engine).solve())
 
         return lanczos.precise(solve, problem)
 
 
-def dense(problem: Problem) -> Eigenpairs:
-    """LAPACK's `eigh` on the dense matrix: for small graphs.
+def _uses_lanczos(problem: EigenProblem, solver: Solver) -> bool:
+    """Whether Lanczos solves the problem: a Krylov space needs more rows than its basis."""
+    if solver == "dense":
+        return False
+    columns, _ = lanczos.basis_size(problem.dim, 2 * BLOCK)
+    if solver == "auto":
+        return problem.operator.n_active >= max(DENSE_BELOW, 2 * columns)
+    return problem.operator.n_active >= columns + 2 * BLOCK
+
+
+def dense(problem: EigenProblem) -> Eigenpairs:
+    """Solve by LAPACK's `eigh` on the dense matrix: for small graphs.
 
     All eigenpairs are computed: where many eigenvalues are equal, as in a complete graph, LAPACK's
     solvers for some of the eigenpairs fail or return too few.
     """
-    operator, dim = problem.operator, problem.dim
-    values, compact = eigh(operator.dense(), driver="evd", overwrite_a=True)
-    values, compact = values[::-1][:dim].copy(), compact[:, ::-1][:, :dim]
+    operator = problem.operator
+    dim = problem.dim
+    ascending, compact = eigh(operator.dense(), driver="evd", overwrite_a=True)
+    values = ascending[::-1][:dim].copy()
     vectors = np.zeros((operator.n, dim))
-    vectors[operator.active] = compact
+    vectors[operator.active] = compact[:, ::-1][:, :dim]
     return Eigenpairs(values, vectors, np.zeros(dim), 0, "dense")
 
 
 def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:
-    """Fixed signs, float32, zeros in missing columns and on nodes without edges."""
+    """Fix the signs; make missing columns and nodes without edges zero."""
     missing = dim - len(solution.values)
     vectors = np.zeros((operator.n, dim), dtype=np.float32)
     vectors[:, : dim - missing] = solution.vectors
@@ -152,7 +185,7 @@ def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eige
 
 
 def as_graph(graph: Any) -> Graph:
-    """A graph as it is, or one from a symmetric, non-negative square matrix (sparse or dense).
+    """Return a graph as it is, or make one of a symmetric, non-negative square matrix.
 
     The diagonal is left out: a node is not its own neighbour. float32 weights.
     """
@@ -172,19 +205,23 @@ def as_graph(graph: Any) -> Graph:
         )
     csr = csr.maximum(csr.T).tocsr()
     csr.eliminate_zeros()
-    indptr, indices = csr.indptr.astype(np.int64), csr.indices.astype(np.int32)
-    k = int(np.diff(indptr).max(initial=0))
+    indptr = csr.indptr.astype(np.int64)
     return KnnGraph(
-        indptr, indices, csr.data, side="rows", k=k, similarity="precomputed"
+        indptr,
+        csr.indices.astype(np.int32),
+        csr.data,
+        side="rows",
+        k=int(np.diff(indptr).max(initial=0)),
+        similarity="precomputed",
     )
 
 
 def native(value: object) -> object:
-    """A number of numpy as Python's own, and anything else as it is."""
+    """Return a number of numpy as Python's own, and anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+def column_signs(vectors: FloatArray) -> FloatArray:
     """+1 or -1 per column, by which the entry of largest magnitude becomes positive."""
     peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     return np.where(peak < 0, -1, 1).astype(vectors.dtype)

@@ -3,15 +3,14 @@
 import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-import leporid.artifacts as artifacts
-from leporid.config import checked_settings, setting
+from leporid.config import SettingValue, checked_settings, setting
 from leporid.distributed import BlockGraph
-from leporid.embeddings import out_of_sample as extension
+from leporid.embeddings.arrays import Float32Array, Float64Array, Int64Array
 from leporid.embeddings.eigenpairs import (
     Device,
     Solver,
@@ -19,7 +18,14 @@ from leporid.embeddings.eigenpairs import (
     laplacian_eigenpairs,
     native,
 )
-from leporid.embeddings.out_of_sample import Extension, Landmarks
+from leporid.embeddings.landmarks import (
+    Landmarks,
+    choose_landmarks,
+    landmark_count,
+    landmark_neighbours,
+)
+from leporid.embeddings.out_of_sample import RowExtension, extend_rows
+from leporid.embeddings.saved import read_fit, write_fit
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -29,16 +35,12 @@ from leporid.errors import (
 )
 from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, checked_csr, knn_graph
 from leporid.machine import check_device
-from leporid.progress import ProgressLike, make_progress
+from leporid.progress import Progress, ProgressLike, make_progress
 
-SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "seed", "device", "threads"]
-_FITTED = ("embedding", "eigenvalues", "residuals", "degrees", "landmarks")
-ARRAYS = {**{name: f"{name}_" for name in _FITTED}, "thresholds": "_thresholds"}
-"""Names in the file of a fitted estimator, and their attributes."""
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
-
-_FILE, _ABOUT = "spectral.safetensors", "spectral.json"
-_FORMAT = 2
+    from distributed import Client
 
 
 @dataclass(eq=False)
@@ -67,7 +69,7 @@ class Leporid:
     k: int = setting(1000, at_least=1)
     """Neighbours per row, clipped to n - 1."""
     alpha: float = setting(0.5, at_least=0, at_most=1)
-    """How far every degree moves towards the largest one: 0 is plain LE."""
+    """Share by which every degree moves towards the largest one: 0 is plain LE."""
     normalized: bool = True
     """The symmetrically normalised Laplacian; False takes the unnormalised one."""
     metric: Literal["jaccard", "precomputed"] = "jaccard"
@@ -89,35 +91,43 @@ class Leporid:
 
         scikit-learn asks that neither `__init__` nor `set_params` checks or changes values.
         """
+        landmark_count(self.landmarks, 2)
         values = {name: native(value) for name, value in self.get_params().items()}
-        extension.landmark_count(self.landmarks, 2)
-        del values["landmarks"]
+        del values["landmarks"]  # checked by now, and may be a number of numpy
         checked_settings(type(self), values)
 
     def _solve(self, graph: Graph, progress: ProgressLike) -> None:
         """Store the eigenpairs of `graph` and reset all else that a fit sets."""
-        settings: dict[str, Any] = {
-            name: getattr(self, name) for name in SOLVER_SETTINGS
-        }
-        pairs = laplacian_eigenpairs(graph, self.dim, progress=progress, **settings)
-        self.embedding_: NDArray[np.float32] = pairs.vectors
-        self.eigenvalues_: NDArray[np.float64] = pairs.values
-        self.residuals_: NDArray[np.float64] = pairs.residuals
+        pairs = laplacian_eigenpairs(
+            graph,
+            self.dim,
+            alpha=self.alpha,
+            normalized=self.normalized,
+            solver=self.solver,
+            tol=self.tol,
+            seed=self.seed,
+            device=self.device,
+            threads=self.threads,
+            progress=progress,
+        )
+        self.embedding_: Float32Array = pairs.vectors
+        self.eigenvalues_: Float64Array = pairs.values
+        self.residuals_: Float64Array = pairs.residuals
         self.n_iter_: int = pairs.iterations
-        self.degrees_: NDArray[np.float64] = graph.degrees()
-        self.landmarks_: NDArray[np.int64] | None = None
+        self.degrees_: Float64Array = graph.degrees()
+        self.landmarks_: Int64Array | None = None
         self._k: int = graph.k
         self._graph: KnnGraph | None = None
         self._rows: BinaryCSR | None = None
-        self._thresholds: NDArray[np.float32] | None = None
+        self._thresholds: Float32Array | None = None
 
     def fit(
         self,
         X: Any,
-        y: Any = None,
+        y: object = None,
         *,
-        client: Any | None = None,
-        progress: bool | ProgressLike | None = None,
+        client: "Client | None" = None,
+        progress: Progress = None,
     ) -> Self:
         """Embed the rows of X.
 
@@ -141,37 +151,55 @@ class Leporid:
         n = rows.n
         if n < 2:
             raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
-        count, reporter = (
-            extension.landmark_count(self.landmarks, n),
-            make_progress(progress),
-        )
-        chosen = (
-            extension.choose_landmarks(rows, count, self.seed) if count < n else None
-        )
-        fitted = rows if chosen is None else binary_csr(rows.take(chosen))
-        k = extension.landmark_neighbours(self.k, count, n)
-        where: dict[str, Any] = {"device": self.device, "progress": reporter}
+        reporter = make_progress(progress)
+        count = landmark_count(self.landmarks, n)
+        k = landmark_neighbours(self.k, count, n)
+        if count == n:
+            self._fit_rows(rows, k, client, reporter)
+            return self
+        landmarks = choose_landmarks(rows, count, self.seed)
+        self._fit_rows(binary_csr(rows.take(landmarks)), k, client, reporter)
+        vectors, degrees = self._extend(rows, reporter)
+        vectors[landmarks] = self.embedding_
+        degrees[landmarks] = self.degrees_
+        self.embedding_ = vectors
+        self.degrees_ = degrees
+        self.landmarks_ = landmarks
+        return self
+
+    def _fit_rows(
+        self,
+        rows: BinaryCSR,
+        k: int,
+        client: "Client | None",
+        progress: ProgressLike,
+    ) -> None:
+        """Embed all of `rows`, here or on the cluster of `client`."""
         if client is None:
-            graph = knn_graph(fitted, k=k, threads=self.threads, **where)
-            self._solve(graph, reporter)
+            graph = knn_graph(
+                rows,
+                k=k,
+                threads=self.threads,
+                device=self.device,
+                progress=progress,
+            )
+            self._solve(graph, progress)
             self._graph = graph
         else:
-            remote = BlockGraph(client, fitted, k, **where)
+            remote = BlockGraph(client, rows, k, device=self.device, progress=progress)
             try:
-                self._solve(remote, reporter)
+                self._solve(remote, progress)
                 self._thresholds = remote.thresholds
             finally:
                 remote.release()
         self.n_features_in_: int = rows.n_columns
-        self._rows = fitted
-        if chosen is not None:
-            vectors, degrees = self._extend(rows, reporter)
-            vectors[chosen], degrees[chosen] = self.embedding_, self.degrees_
-            self.embedding_, self.degrees_, self.landmarks_ = vectors, degrees, chosen
-        return self
+        self._rows = rows
 
     def fit_graph(
-        self, graph: Any, *, progress: bool | ProgressLike | None = None
+        self,
+        graph: Any,
+        *,
+        progress: Progress = None,
     ) -> Self:
         """Embed the nodes of a `KnnGraph` or of a symmetric scipy matrix of weights.
 
@@ -180,14 +208,20 @@ class Leporid:
         self._check_parameters()
         graph = as_graph(graph)
         self._solve(graph, make_progress(progress))
-        self._graph, self.n_features_in_ = graph, graph.n
+        self._graph = graph
+        self.n_features_in_ = graph.n
         return self
 
     def fit_transform(
-        self, X: Any, y: Any = None, **options: Any
-    ) -> NDArray[np.float32]:
-        """`fit` with the same options, then the embedding of the fitted rows."""
-        return self.fit(X, y, **options).embedding_
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        client: "Client | None" = None,
+        progress: Progress = None,
+    ) -> Float32Array:
+        """Call `fit` with the same options, and return the embedding of the fitted rows."""
+        return self.fit(X, y, client=client, progress=progress).embedding_
 
     @property
     def graph_(self) -> KnnGraph:
@@ -200,7 +234,7 @@ class Leporid:
             )
         return self._graph
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: Any) -> Float32Array:
         """float32[m, dim]: out-of-sample extension to new rows, without a refit.
 
         X has the columns of the fitted matrix; after a fit on a graph, it holds the weights to
@@ -220,30 +254,50 @@ class Leporid:
                 raise DataError("weights to the fitted nodes must not be negative")
             return self._extension().embed(weights)
         rows = binary_csr(matrix)
-        same = np.array_equal(rows.indptr, self._rows.indptr)
-        same = same and np.array_equal(rows.columns, self._rows.columns)
-        if same and self.landmarks_ is None:
+        if (
+            self.landmarks_ is None
+            and np.array_equal(rows.indptr, self._rows.indptr)
+            and np.array_equal(rows.columns, self._rows.columns)
+        ):
             return self.embedding_.copy()
-        return self._extend(rows)[0]
+        vectors, _ = self._extend(rows)
+        return vectors
 
     def _extend(
-        self, rows: BinaryCSR, progress: ProgressLike | None = None
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        self,
+        rows: BinaryCSR,
+        progress: ProgressLike | None = None,
+    ) -> tuple[Float32Array, Float64Array]:
         """Vectors float32[m, dim] and degrees float64[m] of new rows."""
         assert self._rows is not None
-        fitted = (self._rows, self._extension(), self._k, self._choice_thresholds())
-        return extension.extend_rows(rows, *fitted, self.threads, progress)
+        return extend_rows(
+            rows,
+            self._rows,
+            self._extension(),
+            self._k,
+            self._choice_thresholds(),
+            self.threads,
+            progress,
+        )
 
-    def _choice_thresholds(self) -> NDArray[np.float32]:
+    def _choice_thresholds(self) -> Float32Array:
+        """float32[n]: the similarity from which on each fitted row chooses a neighbour."""
         if self._thresholds is None:
             self._thresholds = self.graph_.thresholds
         return self._thresholds
 
-    def _extension(self) -> Extension:
-        fitted = slice(None) if self.landmarks_ is None else self.landmarks_
-        vectors, degrees = self.embedding_[fitted], self.degrees_[fitted]
-        return Extension(
-            vectors, self.eigenvalues_, degrees, self.alpha, self.normalized
+    def _extension(self) -> RowExtension:
+        vectors = self.embedding_
+        degrees = self.degrees_
+        if self.landmarks_ is not None:
+            vectors = vectors[self.landmarks_]
+            degrees = degrees[self.landmarks_]
+        return RowExtension(
+            vectors,
+            self.eigenvalues_,
+            degrees,
+            self.alpha,
+            self.normalized,
         )
 
     def save(self, path: str | Path) -> Path:
@@ -252,42 +306,40 @@ class Leporid:
         All `transform` needs is saved, and not the far larger graph.
         """
         self._check_fitted()
-        arrays: dict[str, Any] = {}
+        arrays: dict[str, NDArray[Any]] = {
+            "embedding": self.embedding_,
+            "eigenvalues": self.eigenvalues_,
+            "residuals": self.residuals_,
+            "degrees": self.degrees_,
+        }
+        if self.landmarks_ is not None:
+            arrays["landmarks"] = self.landmarks_
         if self._rows is not None:
-            self._choice_thresholds()
-            arrays = {
-                "rows.indptr": self._rows.indptr,
-                "rows.indices": self._rows.columns,
-            }
-        attributes = {
-            name: getattr(self, attribute) for name, attribute in ARRAYS.items()
-        }
-        arrays |= {
-            name: array for name, array in attributes.items() if array is not None
-        }
-        about: dict[str, Any] = {
-            "format": _FORMAT,
-            "estimator": self._name,
-            "parameters": self.get_params(),
-            "n_features": self.n_features_in_,
-            "n_iter": self.n_iter_,
-            "k_used": self._k,
-        }
-        with artifacts.atomic_folder(path) as folder:
-            artifacts.write_arrays(folder / _FILE, arrays)
-            artifacts.write_json(folder / _ABOUT, about)
-            artifacts.write_manifest(folder, "estimator", _ABOUT, _FILE)
+            arrays["rows.indptr"] = self._rows.indptr
+            arrays["rows.indices"] = self._rows.columns
+            arrays["thresholds"] = self._choice_thresholds()
+        write_fit(
+            path,
+            {
+                "estimator": self._name,
+                "parameters": self.get_params(),
+                "n_features": self.n_features_in_,
+                "n_iter": self.n_iter_,
+                "k_used": self._k,
+            },
+            arrays,
+        )
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
-        about, arrays = _read(path)
-        if about.get("estimator") != cls.__name__:
-            found = article(str(about.get("estimator")))
-            raise DataError(f"{path} holds {found}, not {article(cls.__name__)}")
+        saved, arrays = read_fit(path)
+        if saved["estimator"] != cls.__name__:
+            stored = article(saved["estimator"])
+            raise DataError(f"{path} holds {stored}, not {article(cls.__name__)}")
         try:
-            estimator = cls(**about["parameters"])
+            estimator = cls(**saved["parameters"])
             estimator._check_parameters()
         except ConfigError as error:
             raise DataError(f"{path} has wrong parameters: {error}") from None
@@ -295,20 +347,22 @@ class Leporid:
             raise DataError(
                 f"{path} has parameters no {cls.__name__} has: {error}"
             ) from None
-        for name, attribute in ARRAYS.items():
-            setattr(estimator, attribute, arrays.get(name))
-        estimator.n_features_in_, estimator.n_iter_ = (
-            about["n_features"],
-            about["n_iter"],
-        )
-        estimator._k, estimator._rows, estimator._graph = about["k_used"], None, None
+        estimator.embedding_ = arrays["embedding"]
+        estimator.eigenvalues_ = arrays["eigenvalues"]
+        estimator.residuals_ = arrays["residuals"]
+        estimator.degrees_ = arrays["degrees"]
+        estimator.landmarks_ = arrays.get("landmarks")
+        estimator.n_features_in_ = saved["n_features"]
+        estimator.n_iter_ = saved["n_iter"]
+        estimator._k = saved["k_used"]
+        estimator._graph = None
+        estimator._rows = None
+        estimator._thresholds = arrays.get("thresholds")
         if "rows.indptr" in arrays:
-            indptr, columns = (
-                arrays["rows.indptr"],
-                arrays["rows.indices"].astype(np.int32),
-            )
             estimator._rows = BinaryCSR(
-                indptr.astype(np.int64), columns, about["n_features"]
+                arrays["rows.indptr"].astype(np.int64),
+                arrays["rows.indices"].astype(np.int32),
+                saved["n_features"],
             )
         return estimator
 
@@ -325,13 +379,13 @@ class Leporid:
         return f"the matrix given to {self._name}"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of `__init__` by name; a fit never changes them."""
+        """Return the arguments of `__init__` by name; a fit never changes them."""
         return {
             name: getattr(self, name)
             for name in inspect.signature(type(self)).parameters
         }
 
-    def set_params(self, **parameters: Any) -> Self:
+    def set_params(self, **parameters: SettingValue) -> Self:
         """Change parameters; an unknown name is an error that suggests the closest one.
 
         As scikit-learn asks, values are checked by the next `fit`.
@@ -343,10 +397,10 @@ class Leporid:
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "embedding_")
+        return "embedding_" in vars(self)
 
-    def __sklearn_tags__(self) -> Any:
-        """Only scikit-learn calls this, so only scikit-learn has to be there."""
+    def __sklearn_tags__(self) -> "Tags":
+        """Describe the estimator; only scikit-learn calls this, so it is there."""
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(
@@ -365,55 +419,3 @@ class LaplacianEigenmaps(Leporid):
     """
 
     alpha: float = field(default=0.0, init=False, repr=False)
-
-
-def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The two files of a fitted estimator; a damaged folder is a `DataError`."""
-    path = artifacts.recovered(path)
-    about = artifacts.read_object(path / _ABOUT)
-    if (stored := about.get("format")) != _FORMAT:
-        raise DataError(
-            f"{path} has the format {stored!r}, this release reads {_FORMAT}: fit it again"
-        )
-    artifacts.check_manifest(path, "estimator", _ABOUT, _FILE)
-    arrays, _ = artifacts.read_arrays(path / _FILE)
-    try:
-        _check(about, arrays)
-    except DataError as error:
-        raise DataError(f"{path} cannot be used: {error}; fit it again") from None
-    return about, arrays
-
-
-def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    for name in ("n_features", "n_iter", "k_used"):
-        if not isinstance(value := about.get(name), int) or not 0 <= value < 2**31:
-            raise DataError(f"{_ABOUT} does not say its {name}")
-    if not isinstance(about.get("parameters"), dict):
-        raise DataError(f"{_ABOUT} does not say its parameters")
-    vectors = arrays.get("embedding")
-    if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
-        raise DataError("it has no float32 matrix named 'embedding'")
-    n, dim = vectors.shape
-    landmarks = arrays.get("landmarks", np.arange(n))
-    inside = landmarks.ndim == 1 and landmarks.dtype == np.int64
-    if not inside or (np.diff(landmarks, prepend=-1, append=n) <= 0).any():
-        raise DataError("its landmarks are not rows of the embedding")
-    fitted, nothing = len(landmarks), np.zeros(0, np.int64)
-    shapes = {"eigenvalues": (dim,), "residuals": (dim,), "degrees": (n,)}
-    if "thresholds" in arrays:
-        shapes["thresholds"] = (fitted,)
-    for name, shape in {"embedding": (n, dim), **shapes}.items():
-        array = arrays.get(name, nothing)
-        if (
-            array.dtype.kind != "f"
-            or array.shape != shape
-            or not np.isfinite(array).all()
-        ):
-            raise DataError(f"{name} is not {list(shape)} finite floats")
-    if "rows.indptr" in arrays:
-        indptr, indices = arrays["rows.indptr"], arrays.get("rows.indices", nothing)
-        artifacts.check_csr(indptr, indices, indices, about["n_features"], "rows")
-        if len(indptr) != fitted + 1:
-            raise DataError("the rows are incomplete")
-    elif about["n_features"] != n:
-        raise DataError("the rows it was fitted on are missing")

@@ -1,37 +1,153 @@
-"""`EmbeddingSpec`: which initial embeddings to fit."""
+"""Initial embeddings by name, and the cache of those fitted before.
 
-from __future__ import annotations
+The key of a cache entry is a hash of the method, its parameters, the training data and the version
+of the code.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
 
-from leporid.data import Interactions
-from leporid.embeddings.base import InitialEmbeddings, InitializerConfig, cached_fit
+from leporid.arguments import check_argument, described
+from leporid.artifacts import cache_directory
+from leporid.config import SettingValue, canonical_hash
+from leporid.data import Interactions, as_log
+from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.registry import get
+from leporid.embeddings.vectors import InitialEmbeddings
+from leporid.errors import ConfigError, DataError, warn
 from leporid.machine import kept_torch_threads
 from leporid.progress import Progress
 
 
 @dataclass(frozen=True)
 class EmbeddingSpec:
-    """A method of initial embeddings and all of its settings."""
+    """Which initial embeddings to fit: a method, all its settings, and whether to use the cache."""
 
     method: str
+    """Registry name of the initialiser."""
     settings: InitializerConfig
+    """Settings of the initialiser, checked, with every default filled in."""
     use_cache: bool = False
+    """Whether fitted vectors are read from the cache and written to it."""
 
     @classmethod
     def resolve(
-        cls, method: str, settings: Mapping[str, Any], *, use_cache: bool = False
-    ) -> EmbeddingSpec:
-        """Look up the method, and check its settings."""
-        return cls(method, get(method).config_class.from_dict(settings), use_cache)
+        cls,
+        method: str,
+        settings: Mapping[str, SettingValue],
+        *,
+        use_cache: bool = False,
+    ) -> Self:
+        """Look up `method` and check its settings; what is left out gets the default."""
+        config_class = get(method).config_class
+        return cls(method, config_class.from_dict(settings), use_cache)
 
-    def fit(self, train: Interactions, progress: Progress = None) -> InitialEmbeddings:
-        """Fit the method on a training part, or read its vectors from the cache."""
+    def fit(
+        self,
+        train: Interactions,
+        progress: Progress = None,
+    ) -> InitialEmbeddings:
+        """Fit the embeddings of the users and items of `train`, or read them from the cache."""
         initializer = get(self.method)(self.settings)
         with kept_torch_threads():
             return cached_fit(
-                initializer, train, use_cache=self.use_cache, progress=progress
+                initializer,
+                train,
+                use_cache=self.use_cache,
+                progress=progress,
             )
+
+
+def initial_embeddings(
+    source: str | InitialEmbeddings | None,
+    train: Interactions,
+    *,
+    cache: bool = True,
+    progress: Progress = None,
+    **settings: SettingValue,
+) -> InitialEmbeddings | None:
+    """Return the initial embeddings of the users and items of `train`.
+
+    `train` is `Interactions`, or what `leporid.load` reads: a frame, a path, a data set's name.
+    `source` is the name of an initialiser, embeddings that exist already (returned as they are),
+    or None or "none": the model then draws small random numbers. `settings` are the
+    initialiser's, `dim` and `seed` among them. With `cache` fitted vectors are read again.
+    """
+    if source is None or source == "none":
+        return None
+    if isinstance(source, InitialEmbeddings):
+        return source
+    if not isinstance(source, str):
+        raise ConfigError(
+            f"initial embeddings are the name of an initialiser, InitialEmbeddings or None, not "
+            f"{described(source)}: InitialEmbeddings(users, items) puts two Embedding together, "
+            f"and InitialEmbeddings.load(path) reads them"
+        )
+    check_argument("initial_embeddings", "cache", cache, bool)
+    train = as_log(train, "initial_embeddings(source, train)")
+    spec = EmbeddingSpec.resolve(source, settings, use_cache=cache)
+    return spec.fit(train, progress)
+
+
+def cache_path(
+    initializer: Initializer,
+    train: Interactions,
+    directory: str | Path,
+) -> Path:
+    """Return the file that holds the vectors of this initialiser for this data, once fitted."""
+    key = canonical_hash(initializer.provenance(train.digest))
+    return Path(directory) / "initializers" / f"{initializer.name}-{key}.safetensors"
+
+
+def cached_fit(
+    initializer: Initializer,
+    train: Interactions,
+    *,
+    cache_dir: str | Path | None = None,
+    use_cache: bool = True,
+    progress: Progress = None,
+) -> InitialEmbeddings:
+    """Return `initializer.fit(train)`, read from the cache where it has been done before.
+
+    A damaged entry is fitted again, and a folder that cannot be written is left alone; both with
+    a warning.
+    """
+    initializer.check_device()
+    directory = cache_directory() if cache_dir is None else cache_dir
+    if directory is None or not use_cache:
+        return initializer.fit(train, progress=progress)
+    path = cache_path(initializer, train, directory)
+    if path.is_file():
+        try:
+            return _read_entry(path, initializer, train)
+        except DataError as error:
+            warn(f"1 cache entry was damaged and is fitted again: {error}")
+    embeddings = initializer.fit(train, progress=progress)
+    try:
+        embeddings.save(path)
+    except DataError as error:
+        warn(
+            f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off"
+        )
+    return embeddings
+
+
+def _read_entry(
+    path: Path,
+    initializer: Initializer,
+    train: Interactions,
+) -> InitialEmbeddings:
+    embeddings = InitialEmbeddings.load(path)
+    # The file name is a shortened hash: the provenance is compared in full.
+    expected = initializer.provenance(train.digest)
+    for side, ids in (
+        (embeddings.users, train.users),
+        (embeddings.items, train.items),
+    ):
+        if {**side.provenance, **expected} != side.provenance:
+            raise DataError(f"{path} was computed from other data or settings")
+        if side.vectors.shape != (len(ids), initializer.config.dim):
+            raise DataError(f"{path} does not have one vector per user and item")
+    return replace(embeddings, user_ids=train.users, item_ids=train.items)

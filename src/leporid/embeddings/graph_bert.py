@@ -17,7 +17,7 @@ mass bounds the error.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numba
 import numpy as np
@@ -28,8 +28,10 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.data import Interactions
-from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.embeddings.arrays import Float32Array, Float64Array, Int32Array, Int64Array
+from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.node2vec import bipartite_adjacency
+from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError
 from leporid.kernel import kernel
 from leporid.machine import kept_torch_threads
@@ -56,9 +58,9 @@ class GraphBertConfig(InitializerConfig):
     batch: int = setting(256, at_least=2)
     """Pairs of a step."""
     learning_rate: float = setting(1e-3, above=0)
-    """Of Adam."""
+    """Learning rate of Adam."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the transformer is trained."""
+    """Device on which the transformer is trained."""
 
     def validate(self) -> None:
         if self.dim % self.heads:
@@ -74,58 +76,73 @@ class GraphBert(Initializer):
     version = 3
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        config, graph = self.config, bipartite_adjacency(train.csr())
+        config = self.config
+        indptr, indices = bipartite_adjacency(train.csr())
         with kept_torch_threads():
             contexts, intimacy = intimate_nodes(
-                *graph, config.k, config.alpha, config.tolerance, progress
+                indptr,
+                indices,
+                config.k,
+                config.alpha,
+                config.tolerance,
+                progress,
             )
-        automatic = "cuda" if torch.cuda.is_available() else "cpu"
-        device = automatic if config.device == "auto" else config.device
-        degrees = np.diff(graph[0])
+        device = config.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        degrees = np.diff(indptr)
         size = np.log2(np.maximum(degrees, 1)).astype(np.int64)
         roles = 2 * size + (np.arange(len(degrees)) >= train.n_users)
-        encoder = SubgraphEncoder(*_subgraphs(contexts, *graph), roles, config).to(
-            device
-        )
+        nodes, distances = _subgraphs(contexts, indptr, indices)
+        encoder = SubgraphEncoder(nodes, distances, roles, config).to(device)
         optimiser = torch.optim.Adam(encoder.parameters(), lr=config.learning_rate)
         relative = intimacy / np.maximum(intimacy[:, :1], 1e-30)
         rng = np.random.default_rng(config.seed)
         linked = np.flatnonzero(contexts[:, 0] >= 0)
+        batch = min(config.batch, len(linked))
         progress.start("structure recovery", config.steps)
         for _ in range(config.steps):
-            first = rng.choice(linked, min(config.batch, len(linked)), replace=False)
+            first = rng.choice(linked, batch, replace=False)
             ranks = rng.integers(0, (contexts[first] >= 0).sum(axis=1))
             second = contexts[first, ranks].astype(np.int64)
             target = torch.from_numpy(relative[first, ranks]).to(device)
-            one, other = (encoder(torch.from_numpy(nodes)) for nodes in (first, second))
-            loss = recovery_loss(one, other, target)
+            first_vectors = encoder(torch.from_numpy(first))
+            second_vectors = encoder(torch.from_numpy(second))
+            loss = recovery_loss(first_vectors, second_vectors, target)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             progress.advance(1, loss=float(loss.detach()))
-        return self._embeddings(train, *np.split(encoder.encode_all(), [train.n_users]))
+        users, items = np.split(encoder.encode_all(), [train.n_users])
+        return self._embeddings(train, users, items)
 
 
 def _subgraphs(
-    contexts: NDArray[np.int32], indptr: NDArray[np.int64], indices: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    contexts: Int32Array,
+    indptr: Int64Array,
+    indices: Int32Array,
+) -> tuple[Int64Array, Int64Array]:
     """Nodes int64[n, k + 1], the node itself first and as padding, and their distances.
 
     Distances int64[n, k + 1]: 0 itself, 1 linked, 2 not linked.
     """
-    own, n = np.arange(len(contexts))[:, None], len(contexts)
-    nodes = np.concatenate([own, np.where(contexts >= 0, contexts, own)], axis=1)
+    n = len(contexts)
+    node = np.arange(n)[:, None]
+    nodes = np.concatenate([node, np.where(contexts >= 0, contexts, node)], axis=1)
     edges = np.repeat(np.arange(n), np.diff(indptr)) * n + indices
-    keys = own * n + nodes
+    keys = node * n + nodes
     at = np.minimum(np.searchsorted(edges, keys), max(len(edges) - 1, 0))
-    distances = np.where(nodes == own, 0, np.where(edges[at] == keys, 1, 2))
+    linked = edges[at] == keys
+    distances = np.where(nodes == node, 0, np.where(linked, 1, 2))
     return nodes.astype(np.int64), distances.astype(np.int64)
 
 
 def recovery_loss(
-    first: torch.Tensor, second: torch.Tensor, intimacy: torch.Tensor
+    first: torch.Tensor,
+    second: torch.Tensor,
+    intimacy: torch.Tensor,
 ) -> torch.Tensor:
-    """Mean squared error of cosines against intimacies.
+    """Return the mean squared error of cosines against intimacies.
 
     `first` and `second` are float[b, d]; pair i has `intimacy[i]`, pairs across lines 0. Both
     kinds weigh the same.
@@ -133,9 +150,8 @@ def recovery_loss(
     cosine = functional.normalize(first, dim=1) @ functional.normalize(second, dim=1).T
     pairs = (cosine.diagonal() - intimacy).square().mean()
     size = len(first)
-    across = (cosine.square().sum() - cosine.diagonal().square().sum()) / max(
-        size * size - size, 1
-    )
+    squares_across = cosine.square().sum() - cosine.diagonal().square().sum()
+    across = squares_across / max(size * size - size, 1)
     return pairs + across
 
 
@@ -149,24 +165,22 @@ class SubgraphEncoder(nn.Module):
 
     def __init__(
         self,
-        nodes: NDArray[np.int64],
-        distances: NDArray[np.int64],
-        roles: NDArray[np.int64],
+        nodes: Int64Array,
+        distances: Int64Array,
+        roles: Int64Array,
         config: GraphBertConfig,
     ) -> None:
         super().__init__()
-        dim, shape = config.dim, (len(nodes), config.attributes)
-        random = np.random.default_rng([config.seed, 1]).standard_normal(
-            shape, dtype=np.float32
+        dim = config.dim
+        rng = np.random.default_rng([config.seed, 1])
+        attributes = rng.standard_normal(
+            (len(nodes), config.attributes),
+            dtype=np.float32,
         )
-        buffers = {
-            "attributes": random,
-            "nodes": nodes,
-            "distances": distances,
-            "roles": roles,
-        }
-        for name, array in buffers.items():
-            self.register_buffer(name, torch.from_numpy(array))
+        self.register_buffer("attributes", torch.from_numpy(attributes))
+        self.register_buffer("nodes", torch.from_numpy(nodes))
+        self.register_buffer("distances", torch.from_numpy(distances))
+        self.register_buffer("roles", torch.from_numpy(roles))
         # Layers draw from torch's global generator when they are built.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(config.seed)
@@ -183,14 +197,15 @@ class SubgraphEncoder(nn.Module):
                 batch_first=True,
             )
             self.encoder = nn.TransformerEncoder(
-                layer, config.layers, enable_nested_tensor=False
+                layer,
+                config.layers,
+                enable_nested_tensor=False,
             )
         generator = torch.Generator().manual_seed(config.seed)
         for parameter in self.parameters():
             if parameter.dim() > 1:
-                nn.init.normal_(
-                    parameter, 0.0, parameter.shape[-1] ** -0.5, generator=generator
-                )
+                deviation = parameter.shape[-1] ** -0.5
+                nn.init.normal_(parameter, 0.0, deviation, generator=generator)
 
     def forward(self, index: torch.Tensor) -> torch.Tensor:
         """float32[b, dim]: the mean of the encoded subgraph of each node."""
@@ -205,33 +220,48 @@ class SubgraphEncoder(nn.Module):
         return torch.as_tensor(self.encoder(tokens).mean(dim=1))
 
     @torch.no_grad()
-    def encode_all(self, batch: int = 4096) -> NDArray[Any]:
+    def encode_all(self, batch: int = 4096) -> Float32Array:
         """float32[n, dim]: every node."""
         self.eval()
         parts = torch.split(torch.arange(len(self.nodes)), batch)
-        return np.concatenate([self(part).float().cpu().numpy() for part in parts])
+        vectors = [self(part).float().cpu().numpy() for part in parts]
+        return np.concatenate(vectors)
 
 
 @kernel
-def push(
-    indptr: Any, indices: Any, source: Any, alpha: Any, tolerance: Any,
-    settled: Any, waiting: Any, queue: Any, queued: Any, touched: Any,
-) -> Any:  # fmt: skip
-    """Forward push from `source`; returns how many nodes are listed in `touched`.
+def push(  # noqa: PLR0913 - a compiled kernel
+    indptr: Int64Array,
+    indices: Int32Array,
+    source: np.int32,
+    alpha: float,
+    tolerance: float,
+    settled: Float64Array,
+    waiting: Float64Array,
+    queue: Int32Array,
+    queued: NDArray[np.uint8],
+    touched: Int32Array,
+) -> int:
+    """Push forward from `source`; returns how many nodes are listed in `touched`.
 
     `settled` and `waiting` (float64[n]) are the estimates and the unpushed mass; they and `queued`
     are zero on entry, and the caller resets them on `touched`.
     """
-    n, n_touched = len(settled), 1
-    touched[0] = queue[0] = source
-    waiting[source], queued[source] = 1.0, 1
-    head, tail, size = 0, 1, 1
+    n = len(settled)
+    n_touched = 1
+    touched[0] = source
+    queue[0] = source
+    waiting[source] = 1.0
+    queued[source] = 1
+    head = 0
+    tail = 1
+    size = 1
     while size > 0:
         node = queue[head]
         head = head + 1 if head + 1 < n else 0
         size -= 1
         mass = waiting[node]
-        waiting[node], queued[node] = 0.0, 0
+        waiting[node] = 0.0
+        queued[node] = 0
         settled[node] += alpha * mass
         degree = indptr[node + 1] - indptr[node]
         if degree == 0:
@@ -243,8 +273,8 @@ def push(
                 touched[n_touched] = other
                 n_touched += 1
             waiting[other] += share
-            enough = tolerance * (indptr[other + 1] - indptr[other])
-            if queued[other] == 0 and waiting[other] >= enough:
+            least_mass = tolerance * (indptr[other + 1] - indptr[other])
+            if queued[other] == 0 and waiting[other] >= least_mass:
                 queued[other] = 1
                 queue[tail] = other
                 tail = tail + 1 if tail + 1 < n else 0
@@ -253,46 +283,87 @@ def push(
 
 
 @kernel(parallel=True)
-def _rows(
-    indptr: Any, indices: Any, k: Any, alpha: Any, tolerance: Any, lanes: Any, begin: Any, end: Any,
-    nodes: Any, values: Any,
-) -> None:  # fmt: skip
+def _rows(  # noqa: PLR0913 - a compiled kernel
+    indptr: Int64Array,
+    indices: Int32Array,
+    k: int,
+    alpha: float,
+    tolerance: float,
+    lanes: int,
+    begin: int,
+    end: int,
+    nodes: Int32Array,
+    values: Float32Array,
+) -> None:
     n = len(indptr) - 1
     for lane in numba.prange(lanes):
-        settled, waiting = np.zeros(n), np.zeros(n)
-        queue, touched = np.empty(n, np.int32), np.empty(n + 1, np.int32)
+        settled = np.zeros(n)
+        waiting = np.zeros(n)
+        queue = np.empty(n, np.int32)
+        touched = np.empty(n + 1, np.int32)
         queued = np.zeros(n, np.uint8)
         for source in range(begin + lane, end, lanes):
             count = push(
-                indptr, indices, np.int32(source), alpha, tolerance,
-                settled, waiting, queue, queued, touched,
-            )  # fmt: skip
+                indptr,
+                indices,
+                np.int32(source),
+                alpha,
+                tolerance,
+                settled,
+                waiting,
+                queue,
+                queued,
+                touched,
+            )
             for rank in range(k):
-                best, best_value = -1, 0.0
+                best = -1
+                best_value = 0.0
                 for at in range(count):
                     node = touched[at]
                     # Of unpushed mass, the share alpha would settle there.
                     value = settled[node] + alpha * waiting[node]
                     better = value > best_value or (value == best_value and node < best)
                     if better and node != source:
-                        best, best_value = node, value
-                nodes[source, rank], values[source, rank] = best, best_value
+                        best = node
+                        best_value = value
+                nodes[source, rank] = best
+                values[source, rank] = best_value
                 if best >= 0:
-                    settled[best], waiting[best] = -1.0, 0.0
+                    settled[best] = -1.0
+                    waiting[best] = 0.0
             for node in touched[:count]:
-                settled[node] = waiting[node] = 0.0
+                settled[node] = 0.0
+                waiting[node] = 0.0
 
 
 def intimate_nodes(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32],
-    k: int, alpha: float, tolerance: float, progress: ProgressLike,
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:  # fmt: skip
+    indptr: Int64Array,
+    indices: Int32Array,
+    k: int,
+    alpha: float,
+    tolerance: float,
+    progress: ProgressLike,
+) -> tuple[Int32Array, Float32Array]:
     """int32[n, k] most intimate other nodes (best first, -1 pads) and float32[n, k] intimacies."""
-    n, chunk = len(indptr) - 1, 2048
-    nodes, values = np.full((n, k), -1, np.int32), np.zeros((n, k), np.float32)
-    push_from = (indptr, indices, k, alpha, tolerance, numba.get_num_threads())
+    n = len(indptr) - 1
+    chunk = 2048
+    nodes = np.full((n, k), -1, np.int32)
+    values = np.zeros((n, k), np.float32)
+    lanes = numba.get_num_threads()
     progress.start("intimacy", -(-n // chunk))
     for begin in range(0, n, chunk):
-        _rows(*push_from, begin, min(begin + chunk, n), nodes, values)
+        end = min(begin + chunk, n)
+        _rows(
+            indptr,
+            indices,
+            k,
+            alpha,
+            tolerance,
+            lanes,
+            begin,
+            end,
+            nodes,
+            values,
+        )
         progress.advance()
     return nodes, values

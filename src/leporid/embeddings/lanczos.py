@@ -16,15 +16,14 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from leporid.embeddings.arrays import BoolArray, Float64Array, FloatArray
 from leporid.embeddings.laplacian import LaplacianOperator, Product
 from leporid.graph import BLOCK, huge_zeros
 from leporid.machine import on_each_share
 from leporid.progress import NullProgress, ProgressLike
 
-Matrix = NDArray[np.float64]
 MAX_PRODUCTS = 2000
 """Products with a block, at most."""
 CHECK_EVERY = 2
@@ -40,7 +39,7 @@ ROWS = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class EigenProblem:
     """The `dim` largest eigenpairs of the operator, to an absolute residual of `tol`."""
 
     operator: LaplacianOperator
@@ -49,7 +48,7 @@ class Problem:
     dtype: str = "float32"
     seed: int = 0
     progress: ProgressLike = field(default_factory=NullProgress)
-    init: NDArray[np.floating[Any]] | None = None
+    init: FloatArray | None = None
     """float[n, any]: the first block."""
 
 
@@ -57,39 +56,43 @@ class Problem:
 class Eigenpairs:
     """The algebraically largest eigenpairs of an operator, and how well they hold."""
 
-    values: NDArray[np.float64]
+    values: Float64Array
     """float64[d], descending."""
-    vectors: NDArray[Any]
+    vectors: FloatArray
     """float[n, d], orthonormal columns; zero on nodes without edges."""
-    residuals: NDArray[np.float64]
+    residuals: Float64Array
     """float64[d]: ||M q - mu q|| in float64 arithmetic."""
     iterations: int
     """Products of the graph with a vector or a block."""
     solver: str
 
 
-def precise(solve: Callable[[Problem], Eigenpairs], problem: Problem) -> Eigenpairs:
+def precise(
+    solve: Callable[[EigenProblem], Eigenpairs],
+    problem: EigenProblem,
+) -> Eigenpairs:
     """Solve; where float32 has lost too much to many restarts, again in float64 from there."""
     solution = solve(problem)
     if problem.dtype == "float32" and solution.residuals.max() > problem.tol:
-        again = solve(replace(problem, dtype="float64", init=solution.vectors))
-        return replace(again, iterations=again.iterations + solution.iterations)
+        refined = solve(replace(problem, dtype="float64", init=solution.vectors))
+        iterations = solution.iterations + refined.iterations
+        return replace(refined, iterations=iterations)
     return solution
 
 
 def basis_size(dim: int, width: int) -> tuple[int, int]:
     """(columns of the basis, columns kept at a restart) for `dim` vectors."""
-    kept = -(-3 * dim // (2 * width)) * width
-    return kept + max(kept, 6 * width), kept
+    restarted = -(-3 * dim // (2 * width)) * width
+    return restarted + max(restarted, 6 * width), restarted
 
 
 class PanelEngine:
-    """What `Lanczos` does to large arrays: an orthonormal basis and the newest block.
+    """The large arrays of `Lanczos`: an orthonormal basis and the newest block.
 
     Small matrices are float64; the basis is float32 or float64, with room for `basis_size` columns
     and one more block. It lies in row panels, [panels, columns, rows]: BLAS runs single-threaded
     inside each, and sums over panels are taken in a fixed order in float64, so the result does not
-    depend on the number of threads. `gpu.TorchEngine` has the same methods on a device.
+    depend on the number of threads. `lanczos_gpu.TorchEngine` has the same methods on a device.
     """
 
     width = BLOCK
@@ -97,87 +100,100 @@ class PanelEngine:
     used = 0
     """Columns of the basis in use; lowering it forgets the last ones."""
 
-    def __init__(self, product: Product, n: int, capacity: int, dtype: str) -> None:
-        self.product, self.n = product, n
+    def __init__(
+        self,
+        product: Product,
+        n: int,
+        capacity: int,
+        dtype: str,
+    ) -> None:
+        self.product = product
+        self.n = n
         self.precision = float(np.finfo(dtype).eps)
         rows = min(ROWS, n)
         panels = -(-n // rows)
         self._columns = huge_zeros((panels, capacity, rows), dtype)
-        self._block, self._image, self._scaled = (
-            huge_zeros((panels, rows, BLOCK), dtype) for _ in range(3)
-        )
+        self._block = huge_zeros((panels, rows, BLOCK), dtype)
+        self._image = huge_zeros((panels, rows, BLOCK), dtype)
+        self._scaled = huge_zeros((panels, rows, BLOCK), dtype)
         self._parts = np.zeros((panels, capacity, BLOCK), dtype=dtype)
         self._squares = np.zeros((panels, BLOCK, BLOCK), dtype=dtype)
 
-    def load(self, block: Matrix) -> None:
-        """float64[n, width] becomes the newest block."""
+    def load(self, block: Float64Array) -> None:
+        """Take float64[n, width] as the newest block."""
         flat = self._block.reshape(-1, BLOCK)
         flat[: self.n] = block
         flat[self.n :] = 0.0
 
     def multiply(self) -> None:
-        """block = M block."""
-        arrays = (self._block, self._scaled, self._image)
-        self.product(*(array.reshape(-1, BLOCK) for array in arrays))
+        """Set block = M block."""
+        self.product(
+            self._block.reshape(-1, BLOCK),
+            self._scaled.reshape(-1, BLOCK),
+            self._image.reshape(-1, BLOCK),
+        )
         self._block, self._image = self._image, self._block
 
-    def project(self, factor: Matrix) -> Matrix:
-        """block = block factor; returns float64[used, width] = basis^T block."""
-        factor, parts = self._cast(factor), self._parts[:, : self.used]
+    def project(self, factor: Float64Array) -> Float64Array:
+        """Set block = block factor; return float64[used, width] = basis^T block."""
+        cast_factor = self._cast(factor)
+        parts = self._parts[:, : self.used]
 
-        def project(p: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
-            block[:] = block @ factor
+        def project(p: int, columns: FloatArray, block: FloatArray) -> None:
+            block[:] = block @ cast_factor
             np.dot(columns, block, out=parts[p])
 
         self._on_panels(project)
         return np.asarray(parts.sum(axis=0, dtype=np.float64))
 
-    def subtract(self, coefficients: Matrix) -> Matrix:
-        """block = block - basis coefficients; returns float64[width, width] = block^T block."""
-        coefficients = self._cast(coefficients)
+    def subtract(self, coefficients: Float64Array) -> Float64Array:
+        """Set block = block - basis coefficients; return float64[width, width] = block^T block."""
+        cast_coefficients = self._cast(coefficients)
 
-        def subtract(p: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
-            block -= columns.T @ coefficients
+        def subtract(p: int, columns: FloatArray, block: FloatArray) -> None:
+            block -= columns.T @ cast_coefficients
             np.dot(block.T, block, out=self._squares[p])
 
         self._on_panels(subtract)
         return np.asarray(self._squares.sum(axis=0, dtype=np.float64))
 
-    def append(self, factor: Matrix) -> None:
-        """block = block factor, and its columns join the basis."""
-        factor, self.used = self._cast(factor), self.used + BLOCK
+    def append(self, factor: Float64Array) -> None:
+        """Set block = block factor, and add its columns to the basis."""
+        cast_factor = self._cast(factor)
+        self.used += BLOCK
 
-        def append(_: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
-            block[:] = block @ factor
+        def append(_: int, columns: FloatArray, block: FloatArray) -> None:
+            block[:] = block @ cast_factor
             columns[-BLOCK:] = block.T
 
         self._on_panels(append)
 
-    def replace(self, factor: Matrix, weak: NDArray[np.bool_], fresh: Matrix) -> None:
-        """block = block factor, then `fresh` float64[n, weak.sum()] replaces the weak columns."""
+    def replace(
+        self, factor: Float64Array, weak: BoolArray, fresh: Float64Array
+    ) -> None:
+        """Set block = block factor, then its weak columns to `fresh`, float64[n, weak.sum()]."""
         flat = self._block.reshape(-1, BLOCK)
         flat[:] = flat @ self._cast(factor)
         flat[: self.n, weak] = fresh
 
-    def rotate(self, rotation: Matrix) -> None:
-        """basis = basis rotation."""
-        rows, kept = self._cast(rotation.T), rotation.shape[1]
+    def rotate(self, rotation: Float64Array) -> None:
+        """Set basis = basis rotation."""
+        cast_rotation = self._cast(rotation.T)
+        rotated = rotation.shape[1]
 
-        def rotate(_: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
-            columns[:kept] = rows @ columns
+        def rotate(_: int, columns: FloatArray, block: FloatArray) -> None:
+            columns[:rotated] = cast_rotation @ columns
 
         self._on_panels(rotate)
-        self.used = kept
+        self.used = rotated
 
-    def vectors(self, count: int) -> NDArray[Any]:
+    def vectors(self, count: int) -> FloatArray:
         """float[n, count]: the first columns of the basis."""
-        wide = self._columns[:, :count].transpose(0, 2, 1).reshape(-1, count)
-        return np.ascontiguousarray(wide[: self.n])
+        columns = self._columns[:, :count].transpose(0, 2, 1).reshape(-1, count)
+        return np.ascontiguousarray(columns[: self.n])
 
-    def _on_panels(
-        self, work: Callable[[int, NDArray[Any], NDArray[Any]], None]
-    ) -> None:
-        """`work(p, columns, block)` for each panel: its number, part of the basis and block."""
+    def _on_panels(self, work: Callable[[int, FloatArray, FloatArray], None]) -> None:
+        """Call `work(p, columns, block)` for each panel: number, part of the basis, block."""
 
         def share(_: int, first: int, stop: int) -> None:
             for p in range(first, stop):
@@ -186,7 +202,7 @@ class PanelEngine:
         panels = len(self._block)
         on_each_share(share, 0, panels, min(numba.get_num_threads(), panels))
 
-    def _cast(self, small: Matrix) -> NDArray[Any]:
+    def _cast(self, small: Float64Array) -> FloatArray:
         return np.ascontiguousarray(small, dtype=self._columns.dtype)
 
 
@@ -196,25 +212,26 @@ class Lanczos:
     The graph has more nodes with edges than the engine has columns.
     """
 
-    def __init__(self, problem: Problem, engine: Any) -> None:
-        self.operator, self.engine, self.progress = (
-            problem.operator,
-            engine,
-            problem.progress,
-        )
-        self.dim, self.tol, self.init = problem.dim, problem.tol, problem.init
+    def __init__(self, problem: EigenProblem, engine: Any) -> None:
+        self.operator = problem.operator
+        self.engine = engine
+        self.progress = problem.progress
+        self.dim = problem.dim
+        self.tol = problem.tol
+        self.init = problem.init
         self.random = np.random.default_rng(problem.seed)
-        self.capacity, self.kept = basis_size(self.dim, engine.width)
+        self.capacity, self.restart_columns = basis_size(self.dim, engine.width)
         self.projected = np.zeros((self.capacity, self.capacity))
         self.coupling = np.zeros((engine.width, engine.width))
-        self.products = self.next_look = 0
+        self.products = 0
+        self.next_check = 0
         # What rounding leaves of a vector that lies in the basis already, and the smallest
         # eigenvalue of a Gram matrix that rounding does not drown.
         self.noise = 0.5 * engine.precision * self.operator.norm
         self.resolution = 16.0 * engine.precision
 
     def solve(self) -> Eigenpairs:
-        """Restart to a residual of about `tol`, then look for missed copies."""
+        """Iterate and restart to a residual of about `tol`, then look for missed copies."""
         self.progress.start("eigenvectors", None)
         self.engine.load(self._first_block())
         self._orthonormalize()
@@ -227,54 +244,57 @@ class Lanczos:
             self.projected[range(self.dim), range(self.dim)] = values
             self.engine.load(self._random(self.engine.width))
             self._orthonormalize()
-            again, residuals = self._converge()
-            gained, values = np.abs(again - values).max(), again
-            if gained <= 10.0 * self.tol:
+            previous = values
+            values, residuals = self._converge()
+            if np.abs(values - previous).max() <= 10.0 * self.tol:
                 break
         vectors = self.engine.vectors(self.dim)
         return Eigenpairs(values, vectors, residuals, self.products, "lanczos")
 
-    def _first_block(self) -> NDArray[np.float64]:
+    def _first_block(self) -> Float64Array:
         """float64[n, width]: random, or random combinations of the initial vectors."""
         fresh = self._random(self.engine.width)
         if self.init is None:
             return fresh
-        old = np.asarray(self.init, dtype=np.float64).reshape(self.operator.n, -1)
-        mixed = old @ self.random.standard_normal((old.shape[1], self.engine.width))
+        initial = np.asarray(self.init, dtype=np.float64).reshape(self.operator.n, -1)
+        shape = (initial.shape[1], self.engine.width)
+        mixed = initial @ self.random.standard_normal(shape)
         mixed[~self.operator.active] = 0.0
         return np.asarray(mixed + 1e-3 * np.abs(mixed).max(initial=0.0) * fresh)
 
-    def _converge(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Steps and restarts; leaves the best Ritz vectors in the first columns."""
+    def _converge(self) -> tuple[Float64Array, Float64Array]:
+        """Step and restart; leave the best Ritz vectors in the first columns."""
         width = self.engine.width
         while True:
             self._step()
             used = self.engine.used - width
             full = used + width > self.capacity
-            early = self.products < self.next_look or self.products % CHECK_EVERY
+            early = self.products < self.next_check or self.products % CHECK_EVERY
             if not full and (used < self.dim or early):
                 continue
-            values, vectors = np.linalg.eigh(self.projected[:used, :used])
-            values, vectors = values[::-1], vectors[:, ::-1]
+            ascending, vectors = np.linalg.eigh(self.projected[:used, :used])
+            values = ascending[::-1]
+            vectors = vectors[:, ::-1]
             residuals = np.linalg.norm(self.coupling @ vectors[used - width :], axis=0)
             worst = float(residuals[: self.dim].max())
             self.progress.advance(0, residual=worst / self.operator.norm)
             needed = np.log(max(1.0, worst / (0.5 * self.tol))) / np.log(FASTEST)
-            self.next_look = self.products + int(needed)
+            self.next_check = self.products + int(needed)
             done = worst <= 0.5 * self.tol or self.products >= MAX_PRODUCTS
             if not (done or full):
                 continue
-            kept = self.dim if done else self.kept
+            columns = self.dim if done else self.restart_columns
             self.engine.used = used
-            self.engine.rotate(vectors[:, :kept])
+            self.engine.rotate(vectors[:, :columns])
             if done:
                 return values[: self.dim].copy(), residuals[: self.dim]
             self.projected[:] = 0.0
-            self.projected[range(kept), range(kept)] = values[:kept]
+            diagonal = range(columns)
+            self.projected[diagonal, diagonal] = values[:columns]
             self.engine.append(np.eye(width))
 
     def _step(self) -> None:
-        """One product, one row of blocks of T, one new block in the basis."""
+        """Add one product, one row of blocks of T, one new block in the basis."""
         self.engine.multiply()
         self.products += 1
         self.progress.advance(1)
@@ -286,15 +306,17 @@ class Lanczos:
         diagonal = self.projected[newest, newest]
         self.projected[newest, newest] = (diagonal + diagonal.T) / 2.0
 
-    def _orthonormalize(self) -> NDArray[np.float64]:
-        """block = V C + Q R: Q replaces the block and joins the basis, R is kept, C returned.
+    def _orthonormalize(self) -> Float64Array:
+        """Split block = V C + Q R: Q replaces the block and joins the basis, R is kept, C returned.
 
         Columns that lie in the basis already (an invariant subspace was found) are replaced by
         random ones with a zero row in R, which leaves the Lanczos relation true.
         """
         width = self.engine.width
-        coefficients, replaced = np.zeros((self.engine.used, width)), False
-        remainder, factor = np.eye(width), np.eye(width)
+        coefficients = np.zeros((self.engine.used, width))
+        remainder = np.eye(width)
+        factor = np.eye(width)
+        replaced = False
         for turn in range(8):
             part = self.engine.project(factor)
             gram = self.engine.subtract(part)
@@ -311,27 +333,28 @@ class Lanczos:
             if weak.any() and not replaced:
                 remainder[weak] = 0.0
                 self.engine.replace(factor, weak, self._random(int(weak.sum())))
-                factor, replaced = np.eye(width), True
+                factor = np.eye(width)
+                replaced = True
             elif turn >= 1 and squares[0] > 0.5:
                 break
         self.engine.append(factor)
         self.coupling = remainder
         return coefficients
 
-    def _random(self, columns: int) -> NDArray[np.float64]:
+    def _random(self, columns: int) -> Float64Array:
         """float64[n, columns]: random unit columns, zero on nodes without edges."""
         fresh = self.random.standard_normal((self.operator.n, columns))
         fresh[~self.operator.active] = 0.0
         return np.asarray(fresh / np.linalg.norm(fresh, axis=0))
 
-    def _may_miss_copies(self, values: NDArray[np.float64]) -> bool:
+    def _may_miss_copies(self, values: Float64Array) -> bool:
         """Whether as many values as a block has columns are close."""
         width = self.engine.width
-        spread = values[: max(len(values) - width + 1, 0)] - values[width - 1 :]
-        return bool((spread <= CLUSTER * self.operator.norm).any())
+        distances = values[: max(len(values) - width + 1, 0)] - values[width - 1 :]
+        return bool((distances <= CLUSTER * self.operator.norm).any())
 
 
-def _wide(array: Any) -> NDArray[np.float64]:
+def _wide(array: FloatArray) -> Float64Array:
     return np.asarray(array, dtype=np.float64)
 
 
@@ -339,10 +362,10 @@ def finish(
     exact: Callable[[Any], Any],
     solution: Eigenpairs,
     put: Callable[[Any], Any] = _wide,
-    get: Callable[[Any], NDArray[np.float64]] = _wide,
-    take: Callable[[Any], NDArray[Any]] = _wide,
+    get: Callable[[Any], Float64Array] = _wide,
+    take: Callable[[Any], FloatArray] = _wide,
 ) -> Eigenpairs:
-    """Rayleigh-Ritz in the span of the vectors, and the residuals, with the float64 operator.
+    """Do Rayleigh-Ritz in the span of the vectors, and residuals, with the float64 operator.
 
     This improves the eigenvalues to the square of the residual and undoes the rotation that
     float32 leaves among close pairs. `put` moves tall float64 matrices to a device, `take` brings
@@ -350,9 +373,14 @@ def finish(
     """
     vectors = put(solution.vectors)
     image = exact(vectors)
-    small, gram = get(vectors.T @ image), get(vectors.T @ vectors)
-    ascending, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
-    values, turn = ascending[::-1].copy(), put(rotation[:, ::-1])
+    projected = get(vectors.T @ image)
+    gram = get(vectors.T @ vectors)
+    projected = (projected + projected.T) / 2.0
+    gram = (gram + gram.T) / 2.0
+    ascending, rotation = eigh(projected, gram)
+    values = ascending[::-1].copy()
+    turn = put(rotation[:, ::-1])
     vectors = vectors @ turn
-    residuals = get(((image @ turn - vectors * put(values)) ** 2).sum(0)) ** 0.5
+    differences = image @ turn - vectors * put(values)
+    residuals = get((differences**2).sum(0)) ** 0.5
     return replace(solution, values=values, vectors=take(vectors), residuals=residuals)

@@ -1,14 +1,14 @@
 """Lanczos on a torch device: cuSPARSE and full-precision matrix products."""
 
 import warnings
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from leporid.embeddings import lanczos
-from leporid.embeddings.lanczos import Eigenpairs, Matrix, Problem
+from leporid.embeddings.arrays import BoolArray, Float64Array, FloatArray
+from leporid.embeddings.lanczos import Eigenpairs, EigenProblem
 from leporid.embeddings.laplacian import LaplacianOperator
 from leporid.graph import KnnGraph, tensors_on
 from leporid.machine import one_thread_pool
@@ -17,14 +17,21 @@ WIDTH = 32
 """Columns of a block; the CPU has 16."""
 
 
-def torch_solution(problem: Problem, device: str) -> Eigenpairs:
-    """Lanczos on any torch device."""
-    columns = lanczos.basis_size(problem.dim, WIDTH)[0] + WIDTH
+def torch_solution(problem: EigenProblem, device: str) -> Eigenpairs:
+    """Solve by Lanczos on any torch device."""
+    columns, _ = lanczos.basis_size(problem.dim, WIDTH)
+    capacity = columns + WIDTH
 
-    def solve(problem: Problem) -> Eigenpairs:
-        engine = TorchEngine(problem.operator, columns, problem.dtype, device)
-        found = lanczos.Lanczos(problem, engine).solve()
-        return lanczos.finish(engine.exact, found, engine.put, engine.get, engine.take)
+    def solve(problem: EigenProblem) -> Eigenpairs:
+        engine = TorchEngine(problem.operator, capacity, problem.dtype, device)
+        solution = lanczos.Lanczos(problem, engine).solve()
+        return lanczos.finish(
+            engine.exact,
+            solution,
+            engine.put,
+            engine.get,
+            engine.take,
+        )
 
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")  # no TF32
@@ -43,62 +50,70 @@ class TorchEngine:
     used = 0
 
     def __init__(
-        self, operator: LaplacianOperator, capacity: int, dtype: str, device: str
+        self,
+        operator: LaplacianOperator,
+        capacity: int,
+        dtype: str,
+        device: str,
     ) -> None:
         graph = operator.graph
         assert isinstance(graph, KnnGraph)
         self.precision = float(np.finfo(dtype).eps)
-        self._kind: torch.dtype = getattr(torch, dtype)
+        self._kind = torch.float32 if dtype == "float32" else torch.float64
         self._device = torch.device(device)
-        small = torch.int32 if graph.n_edges < 2**31 else torch.int64
+        index = torch.int32 if graph.n_edges < 2**31 else torch.int64
         tensors = tensors_on(graph, self._device)
-        self._edges = (
-            tensors.indptr.to(small),
-            tensors.indices.to(small),
-            tensors.weights,
-        )
+        self._indptr = tensors.indptr.to(index)
+        self._indices = tensors.indices.to(index)
+        self._weights = tensors.weights
         self._matrix = self._csr(self._kind)
         self._scale = self.put(operator.scale)[:, None]
         self._diagonal = self.put(operator.diagonal)[:, None]
         # Transposed, so that the first columns of the basis are contiguous.
         self._rows = torch.zeros(
-            (capacity, graph.n), dtype=self._kind, device=self._device
+            (capacity, graph.n),
+            dtype=self._kind,
+            device=self._device,
         )
         self._block = torch.zeros(
-            (graph.n, WIDTH), dtype=self._kind, device=self._device
+            (graph.n, WIDTH),
+            dtype=self._kind,
+            device=self._device,
         )
 
-    def load(self, block: Matrix) -> None:
+    def load(self, block: Float64Array) -> None:
         self._block = self.put(block, self._kind)
 
     def multiply(self) -> None:
         self._block = self._multiply(self._matrix, self._block)
 
-    def project(self, factor: Matrix) -> Matrix:
+    def project(self, factor: Float64Array) -> Float64Array:
         self._block = self._block @ self.put(factor, self._kind)
         return self.get(self._rows[: self.used] @ self._block)
 
-    def subtract(self, coefficients: Matrix) -> Matrix:
-        self._block = self._block - self._rows[: self.used].T @ self.put(
-            coefficients, self._kind
-        )
+    def subtract(self, coefficients: Float64Array) -> Float64Array:
+        basis = self._rows[: self.used].T
+        self._block = self._block - basis @ self.put(coefficients, self._kind)
         return self.get(self._block.T @ self._block)
 
-    def append(self, factor: Matrix) -> None:
+    def append(self, factor: Float64Array) -> None:
         self._block = self._block @ self.put(factor, self._kind)
         self._rows[self.used : self.used + WIDTH] = self._block.T
         self.used += WIDTH
 
-    def replace(self, factor: Matrix, weak: NDArray[np.bool_], fresh: Matrix) -> None:
+    def replace(
+        self, factor: Float64Array, weak: BoolArray, fresh: Float64Array
+    ) -> None:
         self._block = self._block @ self.put(factor, self._kind)
         self._block[:, self.put(np.flatnonzero(weak))] = self.put(fresh, self._kind)
 
-    def rotate(self, rotation: Matrix) -> None:
-        kept = rotation.shape[1]
-        self._rows[:kept] = self.put(rotation.T, self._kind) @ self._rows[: self.used]
-        self.used = kept
+    def rotate(self, rotation: Float64Array) -> None:
+        rotated = rotation.shape[1]
+        factor = self.put(rotation.T, self._kind)
+        self._rows[:rotated] = factor @ self._rows[: self.used]
+        self.used = rotated
 
-    def vectors(self, count: int) -> Any:
+    def vectors(self, count: int) -> torch.Tensor:
         """float[n, count], on the device."""
         return self._rows[:count].T.contiguous()
 
@@ -107,8 +122,7 @@ class TorchEngine:
         return self._multiply(self._csr(torch.float64), x)
 
     def _csr(self, kind: torch.dtype) -> torch.Tensor:
-        indptr, indices, weights = self._edges
-        n = len(indptr) - 1
+        n = len(self._indptr) - 1
         with warnings.catch_warnings():
             for message in (
                 "Sparse CSR tensor support is in beta",
@@ -116,24 +130,32 @@ class TorchEngine:
             ):
                 warnings.filterwarnings("ignore", message=message)
             return torch.sparse_csr_tensor(
-                indptr, indices, weights.to(kind), size=(n, n), check_invariants=False
+                self._indptr,
+                self._indices,
+                self._weights.to(kind),
+                size=(n, n),
+                check_invariants=False,
             )
 
     def _multiply(self, matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        scale, diagonal = self._scale.to(x.dtype), self._diagonal.to(x.dtype)
+        scale = self._scale.to(x.dtype)
+        diagonal = self._diagonal.to(x.dtype)
         return scale * (matrix @ (scale * x)) + diagonal * x
 
-    def put(self, array: Any, kind: torch.dtype | None = None) -> torch.Tensor:
-        """On the device, as `kind`; else an array stays as it is and a tensor becomes float64."""
+    def put(
+        self,
+        array: NDArray[np.generic] | torch.Tensor,
+        kind: torch.dtype | None = None,
+    ) -> torch.Tensor:
+        """Move to the device, as `kind`; without one, only tensors change, to float64."""
         if isinstance(array, torch.Tensor):
             return array.to(kind or torch.float64)
-        return torch.from_numpy(np.ascontiguousarray(array)).to(
-            device=self._device, dtype=kind
-        )
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        return tensor.to(device=self._device, dtype=kind)
 
-    def get(self, tensor: torch.Tensor) -> Matrix:
+    def get(self, tensor: torch.Tensor) -> Float64Array:
         return np.asarray(tensor.double().cpu().numpy())
 
-    def take(self, tensor: torch.Tensor) -> NDArray[Any]:
-        """On the host, in the precision of the solve."""
+    def take(self, tensor: torch.Tensor) -> FloatArray:
+        """Move to the host, in the precision of the solve."""
         return np.asarray(tensor.to(self._kind).cpu().numpy())

@@ -9,22 +9,23 @@ The embedding is U S^1/2 of the truncated SVD of log max(1, M).
 Up to `DENSE_LIMIT` nodes that matrix is formed; above, a block Krylov solver makes blocks of it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import sparse
 
-from leporid.config import setting
+from leporid.config import JsonValue, setting
 from leporid.data import Interactions
-from leporid.embeddings.base import (
-    Embedding,
-    InitialEmbeddings,
-    Initializer,
-    InitializerConfig,
-    padded,
+from leporid.embeddings.arrays import Float32Array, Float64Array
+from leporid.embeddings.base import Initializer, InitializerConfig
+from leporid.embeddings.eigenpairs import (
+    Device,
+    column_signs,
+    laplacian_eigenpairs,
 )
-from leporid.embeddings.eigenpairs import column_signs, laplacian_eigenpairs
+from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded
 from leporid.graph import KnnGraph, knn_graph
 from leporid.machine import on_each_share, resolve_threads
 from leporid.progress import ProgressLike
@@ -34,8 +35,11 @@ DENSE_LIMIT = 4096
 _BLOCK = 2048
 """Rows and columns of one block: 16 MB of float32."""
 _OVERSAMPLE = 16
+"""Columns of a block of the Krylov space beyond the vectors asked for."""
 _STEPS = 10
+"""Most blocks of the Krylov space."""
 _TOLERANCE = 1e-4
+"""Residual at which the Krylov space is large enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +53,7 @@ class NetMFConfig(InitializerConfig):
     rank: int = setting(256, at_least=1)
     """Eigenpairs of the graph that approximate M."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the kNN graph and its eigenpairs are computed."""
+    """Device on which the kNN graph and its eigenpairs are computed."""
 
 
 class NetMF(Initializer):
@@ -60,52 +64,84 @@ class NetMF(Initializer):
     config: NetMFConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        config, matrix, provenance = (
-            self.config,
-            train.csr(),
-            self.provenance(train.digest),
+        matrix = train.csr()
+        provenance = self.provenance(train.digest)
+        users = self._embed(matrix, provenance, progress)
+        items = self._embed(matrix.T.tocsr(), provenance, progress)
+        return InitialEmbeddings(users, items)
+
+    def _embed(
+        self,
+        matrix: sparse.csr_array,
+        provenance: Mapping[str, JsonValue],
+        progress: ProgressLike,
+    ) -> Embedding:
+        """Embed the rows of csr[n, m] `matrix`."""
+        config = self.config
+        graph = knn_graph(matrix, k=config.k, device=config.device, progress=progress)
+        left, signs = deepwalk_factors(
+            graph,
+            config.window,
+            config.negatives,
+            config.rank,
+            seed=config.seed,
+            device=config.device,
+            progress=progress,
         )
-        shape = (config.window, config.negatives, config.rank)
-        where: dict[str, Any] = {"device": config.device, "progress": progress}
-
-        def embed(X: Any) -> Embedding:
-            graph = knn_graph(X, k=config.k, **where)
-            operator = LogOperator(
-                *deepwalk_factors(graph, *shape, seed=config.seed, **where)
-            )
-            dim, dense = min(config.dim, graph.n), graph.n <= DENSE_LIMIT
-            values, vectors, residual = top_singular(
-                operator, dim, dense=dense, seed=config.seed, progress=progress
-            )
-            # These rows of the matrix are zero; the solver leaves rounding errors.
-            vectors[np.diff(graph.indptr) == 0] = 0.0
-            report = {**provenance, "residual": residual}
-            return Embedding(
-                padded(vectors * np.sqrt(values), config.dim), None, report
-            )
-
-        return InitialEmbeddings(embed(matrix), embed(matrix.T.tocsr()))
+        values, vectors, residual = top_singular(
+            LogOperator(left, signs),
+            min(config.dim, graph.n),
+            dense=graph.n <= DENSE_LIMIT,
+            seed=config.seed,
+            progress=progress,
+        )
+        # These rows of the matrix are zero; the solver leaves rounding errors.
+        vectors[np.diff(graph.indptr) == 0] = 0.0
+        return Embedding(
+            padded(vectors * np.sqrt(values), config.dim),
+            None,
+            {**provenance, "residual": residual},
+        )
 
 
-def deepwalk_filter(mu: NDArray[np.float64], window: int) -> NDArray[np.float64]:
+def deepwalk_filter(mu: Float64Array, window: int) -> Float64Array:
     """f(mu) = (mu + mu^2 + ... + mu^T) / T of eigenvalues in [-1, 1]."""
     powers = np.cumprod(np.tile(np.clip(mu, -1.0, 1.0), (window, 1)), axis=0)
     return np.asarray(np.cumsum(powers, axis=0)[-1] / window)
 
 
 def deepwalk_factors(
-    graph: KnnGraph, window: int, negatives: float, rank: int, **solver: Any
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    graph: KnnGraph,
+    window: int,
+    negatives: float,
+    rank: int,
+    *,
+    seed: int = 0,
+    device: Device = "auto",
+    progress: bool | ProgressLike | None = None,
+) -> tuple[Float32Array, Float32Array]:
     """L float32[n, h] and signs float32[h] with M = (L * signs) L^T.
 
-    With h = n this is exactly M. `solver` are `seed`, `device` and `progress` of
+    With h = n this is exactly M. `seed`, `device` and `progress` are those of
     `laplacian_eigenpairs`.
     """
     degrees = graph.degrees()
     rank = max(1, min(rank, int(np.count_nonzero(degrees))))
-    pairs = laplacian_eigenpairs(graph, rank, alpha=0.0, **solver)
+    pairs = laplacian_eigenpairs(
+        graph,
+        rank,
+        alpha=0.0,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
     filtered = deepwalk_filter(pairs.values, window)
-    inverse = np.divide(1.0, np.sqrt(degrees), out=np.zeros(graph.n), where=degrees > 0)
+    inverse = np.divide(
+        1.0,
+        np.sqrt(degrees),
+        out=np.zeros(graph.n),
+        where=degrees > 0,
+    )
     weights = np.sqrt(np.abs(filtered) * (degrees.sum() / negatives))
     left = pairs.vectors.astype(np.float64) * inverse[:, None] * weights
     return left.astype(np.float32), np.sign(filtered).astype(np.float32)
@@ -114,32 +150,32 @@ def deepwalk_factors(
 class LogOperator:
     """Y = log max(1, (L * signs) L^T), symmetric, float32, applied to blocks of vectors."""
 
-    def __init__(self, left: NDArray[np.float32], signs: NDArray[np.float32]) -> None:
+    def __init__(self, left: Float32Array, signs: Float32Array) -> None:
         self._left = left
         self._right = np.ascontiguousarray((left * signs).T)
         self.n = left.shape[0]
 
-    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    def apply(self, vectors: Float32Array) -> Float32Array:
         """float32[n, m]: Y times float32[n, m]. Blocks below the diagonal are not computed."""
         out = np.zeros_like(vectors)
-        for a in range(0, self.n, _BLOCK):
-            rows = slice(a, a + _BLOCK)
-            for b in range(a, self.n, _BLOCK):
-                columns = slice(b, b + _BLOCK)
+        for first_row in range(0, self.n, _BLOCK):
+            rows = slice(first_row, first_row + _BLOCK)
+            for first_column in range(first_row, self.n, _BLOCK):
+                columns = slice(first_column, first_column + _BLOCK)
                 block = self._left[rows] @ self._right[:, columns]
                 _log_in_place(block)
                 out[rows] += block @ vectors[columns]
-                if b > a:
+                if first_column > first_row:
                     out[columns] += block.T @ vectors[rows]
         return out
 
-    def dense(self) -> NDArray[np.float64]:
+    def dense(self) -> Float64Array:
         """float64[n, n]: Y itself."""
         product = self._left.astype(np.float64) @ self._right.astype(np.float64)
         return np.asarray(np.log(np.maximum(product, 1.0)))
 
 
-def _log_in_place(block: NDArray[np.float32]) -> None:
+def _log_in_place(block: Float32Array) -> None:
     """log max(1, x) of every entry, on threads: numpy releases the GIL."""
 
     def work(_: int, begin: int, end: int) -> None:
@@ -156,14 +192,15 @@ def top_singular(
     dense: bool,
     seed: int = 0,
     progress: ProgressLike,
-) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
+) -> tuple[Float64Array, Float32Array, float]:
     """Singular values float64[d], descending, and vectors float32[n, d] of Y, and a residual.
 
     The residual is the largest ||Y u - lambda u|| over the largest singular value. `dense` takes
     LAPACK (residual 0). Otherwise a block Krylov space grows, fully reorthogonalised, until the
     residual is at most 1e-4, for at most 10 steps.
     """
-    n, width = operator.n, dim + _OVERSAMPLE
+    n = operator.n
+    width = dim + _OVERSAMPLE
     if dense or 3 * width >= n:
         values, vectors = np.linalg.eigh(operator.dense())
         order = np.argsort(-np.abs(values), kind="stable")[:dim]
@@ -171,20 +208,22 @@ def top_singular(
         return np.abs(values[order]), vectors * column_signs(vectors), 0.0
     block = np.random.default_rng(seed).standard_normal((n, width), dtype=np.float32)
     block, _ = np.linalg.qr(block)
-    basis, images = np.empty((2, n, 0), dtype=np.float32)
+    basis = np.empty((n, 0), dtype=np.float32)
+    images = np.empty((n, 0), dtype=np.float32)
     limit = min(_STEPS, n // width)
     progress.start("singular vectors", limit)
     for step in range(limit):
         image = operator.apply(block)
-        basis, images = np.hstack([basis, block]), np.hstack([images, image])
-        small = (basis.T @ images).astype(np.float64)
-        values, mixing = np.linalg.eigh((small + small.T) / 2)
+        basis = np.hstack([basis, block])
+        images = np.hstack([images, image])
+        projected = (basis.T @ images).astype(np.float64)
+        values, mixing = np.linalg.eigh((projected + projected.T) / 2)
         order = np.argsort(-np.abs(values), kind="stable")[:dim]
-        values, chosen = values[order], mixing[:, order].astype(np.float32)
-        vectors = basis @ chosen
-        errors = np.linalg.norm(
-            images @ chosen - vectors * values.astype(np.float32), axis=0
-        )
+        values = values[order]
+        largest = mixing[:, order].astype(np.float32)
+        vectors = basis @ largest
+        differences = images @ largest - vectors * values.astype(np.float32)
+        errors = np.linalg.norm(differences, axis=0)
         residual = float(errors.max() / max(abs(values[0]), 1e-30))
         progress.advance(1, residual=residual)
         if residual <= _TOLERANCE or step + 1 == limit:

@@ -13,23 +13,25 @@ depend on the number of threads.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import setting
 from leporid.data import Interactions
-from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.embeddings.arrays import Float32Array, Float64Array, Int32Array, Int64Array
+from leporid.embeddings.base import Initializer, InitializerConfig
+from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.kernel import below, kernel, next_state, stream, to_bits, uniform
 from leporid.progress import ProgressLike
 
 _NODES_PER_REPLICA = 4096
 """Averaging replicas slows learning: small graphs get fewer of them."""
-_REACH, _CELLS = 8.0, 4096
-"""The logistic function is read from a table of this many cells over [-8, 8]."""
+_REACH = 8.0
+"""The logistic function is read from a table over [-8, 8]."""
+_CELLS = 4096
+"""Cells of the table of the logistic function."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ class Node2VecConfig(InitializerConfig):
     negatives: int = setting(5, at_least=1)
     """Negative samples per position, from the visits to the power 3/4."""
     epochs: int = setting(1, at_least=1)
-    """Passes over the walks."""
+    """Epochs over the walks."""
     step: float = setting(0.025, above=0)
     """Initial learning rate; it falls linearly to a thousandth of it."""
     replicas: int = setting(4, at_least=1)
@@ -64,48 +66,75 @@ class Node2Vec(Initializer):
     config: Node2VecConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        config, rng = self.config, np.random.default_rng(self.config.seed)
+        config = self.config
+        rng = np.random.default_rng(config.seed)
+        seed = np.uint64(config.seed)
         indptr, indices = bipartite_adjacency(train.csr())
         n = len(indptr) - 1
         linked = np.flatnonzero(np.diff(indptr)).astype(np.int32)
         starts = np.concatenate([rng.permutation(linked) for _ in range(config.walks)])
-        walking, seed = (config.length, config.p, config.q), np.uint64(config.seed)
         progress.start("counting visits", 1)
         visits = count_visits(
-            indptr, indices, starts, *walking, seed, numba.get_num_threads()
+            indptr,
+            indices,
+            starts,
+            config.length,
+            config.p,
+            config.q,
+            seed,
+            numba.get_num_threads(),
         )
         chance, other = alias_table(visits.astype(np.float64) ** 0.75)
 
         replicas = max(1, min(config.replicas, n // _NODES_PER_REPLICA))
-        init = (
-            rng.random((n, config.dim), dtype=np.float32) - np.float32(0.5)
-        ) / config.dim
+        uniform_numbers = rng.random((n, config.dim), dtype=np.float32)
+        init = (uniform_numbers - np.float32(0.5)) / config.dim
         inputs = np.repeat(init[None].astype(np.float32), replicas, axis=0)
         outputs = np.zeros_like(inputs)
-        used_in, used_out = (np.zeros((replicas, n), np.int32) for _ in range(2))
+        used_in = np.zeros((replicas, n), np.int32)
+        used_out = np.zeros((replicas, n), np.int32)
+        sigmoid = sigmoid_table()
         # Short rounds keep the replicas together; a merge costs a pass over the tables.
         walks = int(np.clip(len(starts) // (replicas * 64), 1, 1024))
         firsts = range(0, len(starts), replicas * walks)
-        sigmoid, rounds = sigmoid_table(), config.epochs * len(firsts)
+        rounds = config.epochs * len(firsts)
         progress.start("skip-gram", rounds)
         for number in range(rounds):
             epoch, turn = divmod(number, len(firsts))
             step = np.float32(config.step * max(1 - number / rounds, 1e-3))
             train_round(
-                inputs, outputs, used_in, used_out, indptr, indices, starts,
-                firsts[turn], walks, *walking, config.window, config.negatives,
-                chance, other, seed, epoch, step, sigmoid,
-            )  # fmt: skip
+                inputs,
+                outputs,
+                used_in,
+                used_out,
+                indptr,
+                indices,
+                starts,
+                firsts[turn],
+                walks,
+                config.length,
+                config.p,
+                config.q,
+                config.window,
+                config.negatives,
+                chance,
+                other,
+                seed,
+                epoch,
+                step,
+                sigmoid,
+            )
             if replicas > 1:
                 merge_replicas(inputs, used_in)
                 merge_replicas(outputs, used_out)
             progress.advance()
-        return self._embeddings(train, *np.split(inputs[0], [train.n_users]))
+        users, items = np.split(inputs[0], [train.n_users])
+        return self._embeddings(train, users, items)
 
 
 def bipartite_adjacency(
     matrix: sparse.csr_array,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[Int64Array, Int32Array]:
     """indptr int64[n + 1] and indices int32: users 0..m-1, then items; neighbours ascending."""
     transposed = matrix.T.tocsr()
     transposed.sort_indices()
@@ -116,9 +145,15 @@ def bipartite_adjacency(
 
 
 @kernel
-def in_row(indptr: Any, indices: Any, row: Any, value: Any) -> bool:
+def in_row(
+    indptr: Int64Array,
+    indices: Int32Array,
+    row: int | np.int32,
+    value: int | np.int32,
+) -> bool:
     """Whether `value` is among the ascending indices of a row; by bisection."""
-    low, high = indptr[row], indptr[row + 1]
+    low = indptr[row]
+    high = indptr[row + 1]
     while low < high:
         middle = (low + high) >> 1
         if indices[middle] < value:
@@ -130,13 +165,21 @@ def in_row(indptr: Any, indices: Any, row: Any, value: Any) -> bool:
 
 @kernel
 def biased_step(
-    indptr: Any, indices: Any, previous: Any, current: Any, p: Any, q: Any, state: Any
-) -> Any:
-    """The next node and the new state of the random stream; `current` has neighbours."""
+    indptr: Int64Array,
+    indices: Int32Array,
+    previous: np.int32,
+    current: np.int32,
+    p: float,
+    q: float,
+    state: np.uint64,
+) -> tuple[np.int32, np.uint64]:
+    """Draw the next node and the new state of the random stream; `current` has neighbours."""
     start = indptr[current]
     degree = indptr[current + 1] - start
-    back, out = 1.0 / p, 1.0 / q
-    smallest, largest = min(back, 1.0, out), max(back, 1.0, out)
+    back = 1.0 / p
+    out = 1.0 / q
+    smallest = min(back, 1.0, out)
+    largest = max(back, 1.0, out)
     while True:
         state = next_state(state)
         candidate = indices[start + below(to_bits(state), degree)]
@@ -158,14 +201,14 @@ def biased_step(
 
 @kernel
 def walk_into(
-    walk: Any,
-    indptr: Any,
-    indices: Any,
-    start: Any,
-    p: Any,
-    q: Any,
-    seed: Any,
-    name: Any,
+    walk: Int32Array,
+    indptr: Int64Array,
+    indices: Int32Array,
+    start: np.int32,
+    p: float,
+    q: float,
+    seed: np.uint64,
+    name: np.uint64,
 ) -> None:
     """Fill int32[length] `walk` from `start`; (seed, name) names its random stream."""
     state = next_state(stream(seed, name, np.uint64(1)))
@@ -174,66 +217,96 @@ def walk_into(
     walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
     for step in range(2, len(walk)):
         following, state = biased_step(
-            indptr, indices, walk[step - 2], walk[step - 1], p, q, state
+            indptr,
+            indices,
+            walk[step - 2],
+            walk[step - 1],
+            p,
+            q,
+            state,
         )
         walk[step] = following
 
 
 @kernel(parallel=True)
 def count_visits(
-    indptr: Any,
-    indices: Any,
-    starts: Any,
-    length: Any,
-    p: Any,
-    q: Any,
-    seed: Any,
-    lanes: Any,
-) -> Any:
+    indptr: Int64Array,
+    indices: Int32Array,
+    starts: Int32Array,
+    length: int,
+    p: float,
+    q: float,
+    seed: np.uint64,
+    lanes: int,
+) -> Int64Array:
     """int64[n]: how often each node occurs in all walks (walk w begins at starts[w])."""
     visits = np.zeros((lanes, len(indptr) - 1), np.int64)
     for lane in numba.prange(lanes):
         walk = np.empty(length, np.int32)
         for w in range(lane, len(starts), lanes):
-            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            walk_into(
+                walk,
+                indptr,
+                indices,
+                starts[w],
+                p,
+                q,
+                seed,
+                np.uint64(w),
+            )
             for node in walk:
                 visits[lane, node] += 1
-    return visits.sum(axis=0)
+    total: Int64Array = visits.sum(axis=0)
+    return total
 
 
-def alias_table(weights: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+def alias_table(
+    weights: Float64Array,
+) -> tuple[Float32Array, Int32Array]:
     """Walker's alias table: cell i is kept with chance[i], else it stands for other[i]."""
     scaled = weights * (len(weights) / weights.sum())
-    chance, other = np.ones(len(scaled)), np.arange(len(scaled), dtype=np.int32)
-    small, large = (list(np.flatnonzero(side)) for side in (scaled < 1, scaled >= 1))
+    chance = np.ones(len(scaled))
+    other = np.arange(len(scaled), dtype=np.int32)
+    small = list(np.flatnonzero(scaled < 1))
+    large = list(np.flatnonzero(scaled >= 1))
     while small and large:
-        poor, rich = small.pop(), large[-1]
-        chance[poor], other[poor] = scaled[poor], rich
+        poor = small.pop()
+        rich = large[-1]
+        chance[poor] = scaled[poor]
+        other[poor] = rich
         scaled[rich] -= 1 - scaled[poor]
         if scaled[rich] < 1:
             small.append(large.pop())
     return chance.astype(np.float32), other
 
 
-def sigmoid_table() -> NDArray[np.float32]:
+def sigmoid_table() -> Float32Array:
     """float32[4096]: the logistic function on [-8, 8]."""
     x = (np.arange(_CELLS) + 0.5) / _CELLS * 2 * _REACH - _REACH
     return (1 / (1 + np.exp(-x))).astype(np.float32)
 
 
 @kernel(fastmath=True)
-def update_position(
-    inputs: Any, outputs: Any, contexts: Any, n_contexts: Any, targets: Any, n_targets: Any,
-    step: Any, sigmoid: Any, space: Any,
-) -> None:  # fmt: skip
-    """One gradient step for the pairs (contexts x targets); targets[0] is the true one.
+def update_position(  # noqa: PLR0913 - a compiled kernel
+    inputs: Float32Array,
+    outputs: Float32Array,
+    contexts: Int32Array,
+    n_contexts: int,
+    targets: Int32Array,
+    n_targets: int,
+    step: np.float32,
+    sigmoid: Float32Array,
+    space: Float32Array,
+) -> None:
+    """Make one gradient step for the pairs (contexts x targets); targets[0] is the true one.
 
     All dot products use the rows as they were before the step. `space` is working space,
     float32[n_contexts + 2 n_targets, d].
     """
     dim = inputs.shape[1]
     scale = np.float32(_CELLS / (2 * _REACH))
-    heads, pulls = space[:n_targets], space[n_targets : 2 * n_targets]
+    heads = space[:n_targets]
+    pulls = space[n_targets : 2 * n_targets]
     rows = space[2 * n_targets :]
     # Copied rows are fetched all at once: half the time. Unsigned indices need no sign test.
     pulls[:] = 0.0
@@ -262,36 +335,62 @@ def update_position(
 
 
 @kernel(parallel=True, fastmath=True)
-def train_round(
-    inputs: Any, outputs: Any, used_in: Any, used_out: Any, indptr: Any, indices: Any,
-    starts: Any, first: Any, walks: Any, length: Any, p: Any, q: Any, window: Any, negatives: Any,
-    chance: Any, other: Any, seed: Any, epoch: Any, step: Any, sigmoid: Any,
-) -> None:  # fmt: skip
-    """Replica r trains float32[R, n, d] tables on walks first + r * walks ... of this epoch."""
+def train_round(  # noqa: PLR0913 - a compiled kernel
+    inputs: Float32Array,
+    outputs: Float32Array,
+    used_in: Int32Array,
+    used_out: Int32Array,
+    indptr: Int64Array,
+    indices: Int32Array,
+    starts: Int32Array,
+    first: int,
+    walks: int,
+    length: int,
+    p: float,
+    q: float,
+    window: int,
+    negatives: int,
+    chance: Float32Array,
+    other: Int32Array,
+    seed: np.uint64,
+    epoch: int,
+    step: np.float32,
+    sigmoid: Float32Array,
+) -> None:
+    """Let replica r train float32[R, n, d] tables on walks first + r * walks ... of this epoch."""
     n = inputs.shape[1]
+    space_rows = 2 * window + 2 * (negatives + 1)
     for r in numba.prange(inputs.shape[0]):
         walk = np.empty(length, np.int32)
         contexts = np.empty(2 * window, np.int32)
         targets = np.empty(negatives + 1, np.int32)
-        space = np.empty(
-            (2 * window + 2 * (negatives + 1), inputs.shape[2]), np.float32
-        )
+        space = np.empty((space_rows, inputs.shape[2]), np.float32)
         begin = first + r * walks
         for w in range(begin, min(begin + walks, len(starts))):
-            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            walk_into(
+                walk,
+                indptr,
+                indices,
+                starts[w],
+                p,
+                q,
+                seed,
+                np.uint64(w),
+            )
             state = stream(seed, np.uint64(w), np.uint64(epoch + 2))
             for position in range(length):
                 state = next_state(state)
                 reach = 1 + below(to_bits(state), window)
+                window_start = max(0, position - reach)
+                window_stop = min(length, position + reach + 1)
                 n_contexts = 0
-                for near in range(
-                    max(0, position - reach), min(length, position + reach + 1)
-                ):
+                for near in range(window_start, window_stop):
                     if near != position:
                         contexts[n_contexts] = walk[near]
                         n_contexts += 1
                         used_in[r, walk[near]] += 1
-                targets[0], n_targets = walk[position], 1
+                targets[0] = walk[position]
+                n_targets = 1
                 for _ in range(negatives):
                     state = next_state(state)
                     cell = below(to_bits(state), n)
@@ -304,14 +403,21 @@ def train_round(
                 for t in range(n_targets):
                     used_out[r, targets[t]] += 1
                 update_position(
-                    inputs[r], outputs[r], contexts, n_contexts, targets, n_targets,
-                    step, sigmoid, space,
-                )  # fmt: skip
+                    inputs[r],
+                    outputs[r],
+                    contexts,
+                    n_contexts,
+                    targets,
+                    n_targets,
+                    step,
+                    sigmoid,
+                    space,
+                )
 
 
 @kernel(parallel=True, fastmath=True)
-def merge_replicas(tables: Any, used: Any) -> None:
-    """Every row of float32[R, n, d] becomes its mean weighted by int32[R, n] `used`, set to 0."""
+def merge_replicas(tables: Float32Array, used: Int32Array) -> None:
+    """Replace rows of float32[R, n, d] by their mean weighted by int32[R, n] `used`, set to 0."""
     replicas, n, dim = tables.shape
     for row in numba.prange(n):
         total = np.int64(0)

@@ -1,13 +1,14 @@
 """`random`: N(0, 0.01^2), the usual initialisation and the baseline of all others."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from leporid.config import setting
 from leporid.data import Interactions
-from leporid.embeddings.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.embeddings.arrays import Float32Array
+from leporid.embeddings.base import Initializer, InitializerConfig
+from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.progress import ProgressLike
 
 
@@ -27,15 +28,15 @@ class Random(Initializer):
     leaves_unknown_rows_empty = False
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        config = self.config
-
-        def draw(n: int, stream: np.random.SeedSequence) -> Any:
-            drawn = np.random.default_rng(stream).standard_normal(
-                (n, config.dim), dtype=np.float32
-            )
-            return drawn * np.float32(config.deviation)
-
-        users, items = np.random.SeedSequence(config.seed).spawn(2)
+        users, items = np.random.SeedSequence(self.config.seed).spawn(2)
         return self._embeddings(
-            train, draw(train.n_users, users), draw(train.n_items, items)
+            train,
+            self._draw(train.n_users, users),
+            self._draw(train.n_items, items),
         )
+
+    def _draw(self, n: int, seed: np.random.SeedSequence) -> Float32Array:
+        """float32[n, dim]: normal numbers of the stream that `seed` begins."""
+        rng = np.random.default_rng(seed)
+        drawn = rng.standard_normal((n, self.config.dim), dtype=np.float32)
+        return drawn * np.float32(self.config.deviation)

@@ -1,10 +1,14 @@
 """The names of the initialisers, resolved when they are asked for."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
-from leporid.config import Registry
+from leporid.config import JsonValue, Registry
 
-_registry: Registry[Any] = Registry(
+if TYPE_CHECKING:
+    from leporid.embeddings.base import Initializer
+
+_registry: "Registry[Initializer]" = Registry(
     "initialiser",
     {
         "random": "leporid.embeddings.random:Random",
@@ -13,10 +17,10 @@ _registry: Registry[Any] = Registry(
         "netmf": "leporid.embeddings.netmf:NetMF",
         "node2vec": "leporid.embeddings.node2vec:Node2Vec",
         "graph_bert": "leporid.embeddings.graph_bert:GraphBert",
-        "le": "leporid.embeddings.leporid:LE",
-        "leporid": "leporid.embeddings.leporid:LEPORID",
+        "le": "leporid.embeddings.leporid:LaplacianEigenmapsInitializer",
+        "leporid": "leporid.embeddings.leporid:LeporidInitializer",
         "content": "leporid.embeddings.content:Content",
-        "leporid_content": "leporid.embeddings.content:LEPORIDContent",
+        "leporid_content": "leporid.embeddings.leporid_content:LEPORIDContent",
     },
 )
 
@@ -25,8 +29,27 @@ get = _registry.get
 register = _registry.register
 
 
-def describe(name: str) -> dict[str, Any]:
-    """What the initialiser `name` is and takes, as plain values."""
-    cls, about = get(name), _registry.describe(name)
-    settings = cls.config_class.describe()
-    return {**about, "standardized": cls.standardize_by_default, "settings": settings}
+class InitializerDescription(TypedDict):
+    """An initialiser and its settings, as plain values."""
+
+    name: str
+    what: str
+    """First sentence of the module: what the method is."""
+    how: str
+    """First sentence of the class: how it works."""
+    standardized: bool
+    """Whether models z-score the vectors."""
+    settings: Sequence[Mapping[str, JsonValue]]
+
+
+def describe(name: str) -> InitializerDescription:
+    """Describe the initialiser `name` and its settings."""
+    initializer = get(name)
+    description = _registry.describe(name)
+    return {
+        "name": description["name"],
+        "what": description["what"],
+        "how": description["how"],
+        "standardized": initializer.standardize_by_default,
+        "settings": initializer.config_class.describe(),
+    }

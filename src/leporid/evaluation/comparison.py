@@ -1,14 +1,14 @@
 """Is one result better than another? `compare` two, `compare_all` of several, `holm` for a family.
 
 `compare_groups` compares results on different users.
-Everything that says above, level or below says it with the `Comparison` made here.
+Whatever tells which of two results is better does so with a `Comparison` made here.
 """
 
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy
@@ -20,10 +20,10 @@ from leporid.evaluation.metrics import linearized
 
 Outcome: TypeAlias = Literal["above", "level", "below"]
 Values: TypeAlias = NDArray[np.float64]
-Run: TypeAlias = MetricTable | Values
-"""One run: its table, or float64[m] values per user, or float64[m, 2] precision and recall."""
-Side: TypeAlias = Run | Mapping[int, Run]
-"""One run, or several of them by their seed."""
+UserValues: TypeAlias = MetricTable | Values
+"""One evaluation: its table, float64[m] values per user, or float64[m, 2] precision and recall."""
+UserValuesBySeed: TypeAlias = UserValues | Mapping[int, UserValues]
+"""One evaluation, or several of them by their seed."""
 
 _LEVEL = 0.95
 
@@ -64,7 +64,7 @@ class Comparison:
         return 100 * self.difference / self.mean_b if self.mean_b else math.inf
 
     def describe(self) -> str:
-        """One sentence: the outcome, the difference and its interval."""
+        """Return one sentence: the outcome, the difference and its interval."""
         word = "level with" if self.outcome == "level" else self.outcome
         return (
             f"{self.name_a} is {word} {self.name_b} in {self.metric}: {self.difference:+.4f} "
@@ -72,13 +72,13 @@ class Comparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON-able values, the outcome among them."""
+        """Return plain JSON-able values, the outcome among them."""
         return {**asdict(self), "n_seeds": list(self.n_seeds), "outcome": self.outcome}
 
 
 def compare(
-    a: Side,
-    b: Side,
+    a: UserValuesBySeed,
+    b: UserValuesBySeed,
     metric: str,
     *,
     name_a: str = "a",
@@ -103,56 +103,92 @@ def compare(
     name_a, name_b : what the two are called
     stratum : compare within a stratum of users or items; tables only
     """
-    sides = [side if isinstance(side, Mapping) else {0: side} for side in (a, b)]
-    if not all(sides):
+    runs_a = a if isinstance(a, Mapping) else {0: a}
+    runs_b = b if isinstance(b, Mapping) else {0: b}
+    if not runs_a or not runs_b:
         raise ConfigError("a comparison needs at least one run on each side")
-    _check_same_users([run for runs in sides for run in runs.values()], name_a, name_b)
-    x, y = (
-        np.stack([_values(runs[seed], metric, stratum) for seed in sorted(runs)])
-        for runs in sides
-    )
-    tested = _test(x, y, paired=sides[0].keys() == sides[1].keys())
-    sizes: dict[str, Any] = {"n_users": x.shape[1], "n_seeds": (len(x), len(y))}
+    _check_same_users([*runs_a.values(), *runs_b.values()], name_a, name_b)
+    values_a = _stacked(runs_a, metric, stratum)
+    values_b = _stacked(runs_b, metric, stratum)
+    paired = runs_a.keys() == runs_b.keys()
     return _comparison(
-        x, y, *tested, metric=metric, name_a=name_a, name_b=name_b, **sizes
+        values_a,
+        values_b,
+        _t_test(values_a, values_b, paired=paired),
+        metric=metric,
+        name_a=name_a,
+        name_b=name_b,
+        n_users=values_a.shape[1],
+        n_seeds=(len(values_a), len(values_b)),
     )
 
 
 def compare_groups(
-    a: Values, b: Values, metric: str, *, name_a: str = "a", name_b: str = "b"
+    a: Values,
+    b: Values,
+    metric: str,
+    *,
+    name_a: str = "a",
+    name_b: str = "b",
 ) -> Comparison:
     """Compare the values float64[m] and float64[n] of two groups of users by Welch's t-test.
 
     With fewer than two users in a group, or where nothing varies, the p-value is 1.
     """
-    margin, p_value = 0.0, 1.0
+    test = _Test(margin=0.0, p_value=1.0)
     if min(len(a), len(b)) > 1 and a.var() + b.var() > 0:
-        test = scipy.stats.ttest_ind(a, b, equal_var=False)
-        low, high = test.confidence_interval(_LEVEL)
-        margin, p_value = float(high - low) / 2, float(test.pvalue)
-    sizes: dict[str, Any] = {"n_users": len(a) + len(b), "n_seeds": (1, 1)}
-    names = {"metric": metric, "name_a": name_a, "name_b": name_b}
-    return _comparison(a, b, margin, p_value, **names, **sizes)
+        welch = scipy.stats.ttest_ind(a, b, equal_var=False)
+        low, high = welch.confidence_interval(_LEVEL)
+        test = _Test(margin=float(high - low) / 2, p_value=float(welch.pvalue))
+    return _comparison(
+        a,
+        b,
+        test,
+        metric=metric,
+        name_a=name_a,
+        name_b=name_b,
+        n_users=len(a) + len(b),
+        n_seeds=(1, 1),
+    )
+
+
+class _Test(NamedTuple):
+    """The outcome of a t-test of a difference of means."""
+
+    margin: float
+    """Half the width of the 95% interval of the difference."""
+    p_value: float
 
 
 def _comparison(
-    a: Values, b: Values, margin: float, p_value: float, **about: Any
+    a: Values,
+    b: Values,
+    test: _Test,
+    metric: str,
+    name_a: str,
+    name_b: str,
+    n_users: int,
+    n_seeds: tuple[int, int],
 ) -> Comparison:
-    mean_a, mean_b = float(a.mean()), float(b.mean())
+    """Return the comparison of values of which the difference of means was tested."""
     difference = float(a.mean() - b.mean())
     return Comparison(
-        mean_a=mean_a,
-        mean_b=mean_b,
+        metric=metric,
+        name_a=name_a,
+        name_b=name_b,
+        mean_a=float(a.mean()),
+        mean_b=float(b.mean()),
         difference=difference,
-        low=difference - margin,
-        high=difference + margin,
-        p_value=p_value,
-        **about,
+        low=difference - test.margin,
+        high=difference + test.margin,
+        p_value=test.p_value,
+        n_users=n_users,
+        n_seeds=n_seeds,
     )
 
 
 def compare_all(
-    sides: Mapping[str, Side],
+    sides: Mapping[str, UserValuesBySeed],
     metrics: str | Sequence[str],
     *,
     against: str | None = None,
@@ -171,13 +207,20 @@ def compare_all(
         pairs = [(name, against) for name in sides if name != against]
     names = [metrics] if isinstance(metrics, str) else metrics
     return holm(
-        compare(sides[a], sides[b], metric, name_a=a, name_b=b, stratum=stratum)
+        compare(
+            sides[a],
+            sides[b],
+            metric,
+            name_a=a,
+            name_b=b,
+            stratum=stratum,
+        )
         for metric, (a, b) in itertools.product(names, pairs)
     )
 
 
 def holm(comparisons: Iterable[Comparison]) -> list[Comparison]:
-    """The family with p-values adjusted by Holm's step-down method, in the same order.
+    """Return the family with p-values adjusted by Holm's step-down method, in the same order.
 
     The i-th smallest of c p-values is multiplied by c - i + 1, made non-decreasing in that order,
     and at most 1. Outcomes follow the adjusted p-values; intervals stay those of one comparison.
@@ -193,34 +236,58 @@ def holm(comparisons: Iterable[Comparison]) -> list[Comparison]:
     ]
 
 
-def _test(x: Values, y: Values, *, paired: bool) -> tuple[float, float]:
-    """Half the width of the 95% interval of the difference, its p-value; float64[seeds, users]."""
-    m, difference = x.shape[1], float(x.mean() - y.mean())
-    if m < 2:
-        return 0.0, 1.0
-    variance = float(np.var(x.mean(axis=0) - y.mean(axis=0), ddof=1)) / m
-    doubt = variance**2 / (m - 1)
-    for runs in [x - y] if paired else [x, y]:
-        if (seeds := len(runs)) > 1:
-            means = runs.mean(axis=1, keepdims=True)
-            between = float(np.var(means, ddof=1)) / seeds
-            residual = runs - means - runs.mean(axis=0) + runs.mean()
-            # The means of runs vary by their users too, which the first term has already.
-            by_users = float(np.square(residual).sum()) / (
-                (m - 1) * (seeds - 1) * m * seeds
-            )
-            variance += max(between - by_users, 0.0)
-            doubt += between**2 / (seeds - 1)
-    freedom = variance**2 / doubt if doubt > 0 else m - 1.0
+def _t_test(
+    a: Values,
+    b: Values,
+    *,
+    paired: bool,
+) -> _Test:
+    """Test the difference of two results float64[seeds, users] by a t-test over users and seeds."""
+    n_users = a.shape[1]
+    difference = float(a.mean() - b.mean())
+    if n_users < 2:
+        return _Test(margin=0.0, p_value=1.0)
+    difference_by_user = a.mean(axis=0) - b.mean(axis=0)
+    variance = float(np.var(difference_by_user, ddof=1)) / n_users
+    # Satterthwaite's denominator: each variance squared over its degrees of freedom.
+    squares = variance**2 / (n_users - 1)
+    for runs in [a - b] if paired else [a, b]:
+        n_seeds = len(runs)
+        if n_seeds == 1:
+            continue
+        means = runs.mean(axis=1, keepdims=True)
+        between = float(np.var(means, ddof=1)) / n_seeds
+        residual = runs - means - runs.mean(axis=0) + runs.mean()
+        # The means of runs vary by their users too, which the first term has already.
+        by_users = float(np.square(residual).sum()) / (
+            (n_users - 1) * (n_seeds - 1) * n_users * n_seeds
+        )
+        variance += max(between - by_users, 0.0)
+        squares += between**2 / (n_seeds - 1)
+    freedom = variance**2 / squares if squares > 0 else n_users - 1.0
     error = math.sqrt(variance)
     if error <= 1e-12 * abs(difference):  # the same difference for all
-        return 0.0, 1.0 if difference == 0 else 0.0
-    margin = error * float(scipy.stats.t.ppf((1 + _LEVEL) / 2, freedom))
-    return margin, 2 * float(scipy.stats.t.sf(abs(difference) / error, freedom))
+        return _Test(margin=0.0, p_value=1.0 if difference == 0 else 0.0)
+    quantile = float(scipy.stats.t.ppf((1 + _LEVEL) / 2, freedom))
+    tail = float(scipy.stats.t.sf(abs(difference) / error, freedom))
+    return _Test(margin=error * quantile, p_value=2 * tail)
 
 
-def _values(run: Run, metric: str, stratum: str | None) -> Values:
-    """float64[m]: one value per user, whose mean is the metric."""
+def _stacked(
+    runs: Mapping[int, UserValues],
+    metric: str,
+    stratum: str | None,
+) -> Values:
+    """Return float64[seeds, m]: one value per user and run, whose means are the metric."""
+    return np.stack([_values(runs[seed], metric, stratum) for seed in sorted(runs)])
+
+
+def _values(
+    run: UserValues,
+    metric: str,
+    stratum: str | None,
+) -> Values:
+    """Return float64[m]: one value per user, whose mean is the metric."""
     if isinstance(run, MetricTable):
         return linearized(run.columns(metric, stratum))
     if stratum is not None:
@@ -228,13 +295,18 @@ def _values(run: Run, metric: str, stratum: str | None) -> Values:
     return linearized(run if run.ndim == 2 else run[:, None])
 
 
-def _check_same_users(runs: Sequence[Run], name_a: str, name_b: str) -> None:
+def _check_same_users(
+    runs: Sequence[UserValues],
+    name_a: str,
+    name_b: str,
+) -> None:
+    """Refuse runs that were not evaluated on the same users and items."""
     first = runs[0]
     for run in runs[1:]:
-        same = len(first) == len(run)
+        is_same = len(first) == len(run)
         if isinstance(first, MetricTable) and isinstance(run, MetricTable):
-            same = first.same_users(run)
-        if not same:
+            is_same = first.same_users(run)
+        if not is_same:
             raise DataError(
                 f"{name_a!r} and {name_b!r} were not evaluated on the same users and items: "
                 f"evaluate both on one split"

@@ -1,21 +1,14 @@
-"""The metrics, one pure function each, and the strata: groups of users and items they are asked of.
+"""The metrics, one pure function each.
 
 Throughout, `hits` is bool[m, k]: whether the item at each rank of a user's list is a test item;
 `relevant` is int[m], the number of test items |T_u| >= 1; `n` <= k is the cut-off N. Functions
 return float64[m], one value per user, except those said to measure all lists together.
 
 Below, h_r is 1 if the item at rank r (from 1) is a test item, and H_r = h_1 + ... + h_r.
-
-Strata are by activity (users) and by popularity (items), from training counts: all users or items
-of the data, also those without test items, are put in order by (training interactions, index). Of n
-in that order, tail users are the first floor(n / 4), quartile i the positions floor((i - 1) n / 4)
-.. floor(i n / 4), deciles likewise. Ties go to the smaller index, so a stratum never depends on
-chance. Cold users have no training interaction (they are tail users too), warm users have some;
-cold and warm items likewise.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,74 +16,123 @@ from numpy.typing import NDArray
 from leporid.errors import UnknownNameError
 
 Hits: TypeAlias = NDArray[np.bool_]
-Counts: TypeAlias = NDArray[np.integer[Any]]
+Counts: TypeAlias = NDArray[np.integer]
 Values: TypeAlias = NDArray[np.float64]
 
 
-def hit_rate(hits: Hits, relevant: Counts, n: int) -> Values:
-    """HR@N = 1 if H_N >= 1, else 0."""
+def hit_rate(
+    hits: Hits,
+    relevant: Counts,
+    n: int,
+) -> Values:
+    """Return HR@N = 1 if H_N >= 1, else 0."""
     return np.asarray(hits[:, :n].any(axis=1), dtype=np.float64)
 
 
-def precision(hits: Hits, relevant: Counts, n: int) -> Values:
-    """Precision@N = H_N / N; always over N, also where the list is shorter."""
+def precision(
+    hits: Hits,
+    relevant: Counts,
+    n: int,
+) -> Values:
+    """Return Precision@N = H_N / N; always over N, also where the list is shorter."""
     return _hits_until(hits, n) / n
 
 
-def recall(hits: Hits, relevant: Counts, n: int) -> Values:
-    """Recall@N = H_N / |T_u|."""
+def recall(
+    hits: Hits,
+    relevant: Counts,
+    n: int,
+) -> Values:
+    """Return Recall@N = H_N / |T_u|."""
     return _hits_until(hits, n) / relevant
 
 
-def user_f1(hits: Hits, relevant: Counts, n: int) -> Values:
-    """UserF1@N = 2 P R / (P + R) of each user (0 without a hit), which is 2 H_N / (N + |T_u|)."""
+def user_f1(
+    hits: Hits,
+    relevant: Counts,
+    n: int,
+) -> Values:
+    """Return UserF1@N = 2 P R / (P + R) = 2 H_N / (N + |T_u|) of each user, 0 without a hit."""
     return 2.0 * _hits_until(hits, n) / (n + relevant)
 
 
-def f1(mean_precision: float, mean_recall: float) -> float:
-    """F1@N = 2 P R / (P + R) of the means P, R over users (the paper's), no mean of `user_f1`."""
+def f1(
+    mean_precision: float,
+    mean_recall: float,
+) -> float:
+    """Return F1@N = 2 P R / (P + R) of the means P, R over users, as in the paper.
+
+    It is not the mean of `user_f1`.
+    """
     total = mean_precision + mean_recall
     return float(2.0 * mean_precision * mean_recall / total) if total > 0 else 0.0
 
 
-def ndcg(hits: Hits, relevant: Counts, n: int) -> Values:
-    """NDCG@N = DCG / IDCG, DCG = sum_{r<=N} h_r / log2(r + 1), IDCG = that sum of the best list."""
+def ndcg(
+    hits: Hits,
+    relevant: Counts,
+    n: int,
+) -> Values:
+    """Return NDCG@N = DCG / IDCG.
+
+    DCG = sum_{r<=N} h_r / log2(r + 1), and IDCG is the DCG of the best possible list.
+    """
     discount = 1.0 / np.log2(np.arange(2, n + 2))
     ideal = np.cumsum(discount)
     gain = hits[:, :n] @ discount
     return np.asarray(gain / ideal[np.minimum(relevant, n) - 1], dtype=np.float64)
 
 
-def reciprocal_rank(hits: Hits, relevant: Counts, n: int) -> Values:
-    """MRR@N = 1 / r of the first r <= N with h_r = 1, else 0."""
+def reciprocal_rank(
+    hits: Hits,
+    relevant: Counts,
+    n: int,
+) -> Values:
+    """Return MRR@N = 1 / r of the first r <= N with h_r = 1, else 0."""
     first = hits[:, :n].argmax(axis=1)
     return np.where(hits[:, :n].any(axis=1), 1.0 / (first + 1), 0.0)
 
 
-def average_precision(hits: Hits, relevant: Counts, n: int) -> Values:
-    """MAP@N = sum_{r<=N} h_r H_r / r, divided by min(N, |T_u|)."""
+def average_precision(
+    hits: Hits,
+    relevant: Counts,
+    n: int,
+) -> Values:
+    """Return MAP@N = sum_{r<=N} h_r H_r / r, divided by min(N, |T_u|)."""
     cut = hits[:, :n]
     at_rank = np.cumsum(cut, axis=1) / np.arange(1, n + 1)
-    return np.asarray(
-        (cut * at_rank).sum(axis=1) / np.minimum(relevant, n), dtype=np.float64
-    )
+    total = (cut * at_rank).sum(axis=1)
+    return np.asarray(total / np.minimum(relevant, n), dtype=np.float64)
 
 
-def average_popularity(top: NDArray[np.int32], popularity: Counts, n: int) -> Values:
-    """Popularity@N = mean training interactions of the items of a list; 0 if it is empty (-1)."""
+def average_popularity(
+    top: NDArray[np.int32],
+    popularity: Counts,
+    n: int,
+) -> Values:
+    """Return Popularity@N, the mean training interactions of a list's items; 0 without items."""
     cut = top[:, :n]
     listed = cut >= 0
     total = np.where(listed, popularity[cut], 0).sum(axis=1)
     return np.asarray(total / np.maximum(listed.sum(axis=1), 1), dtype=np.float64)
 
 
-def item_coverage(top: NDArray[np.int32], n_items: int, n: int) -> float:
-    """Coverage@N = share of all items that are in at least one list. Judges all lists together."""
-    return float(np.count_nonzero(_times_listed(top, n_items, n)) / n_items)
+def item_coverage(
+    top: NDArray[np.int32],
+    n_items: int,
+    n: int,
+) -> float:
+    """Return Coverage@N, the share of all items in at least one list, from all lists together."""
+    counts = _times_listed(top, n_items, n)
+    return float(np.count_nonzero(counts) / n_items)
 
 
-def gini(top: NDArray[np.int32], n_items: int, n: int) -> float:
-    """Gini@N of how often each item is listed. Judges all lists together.
+def gini(
+    top: NDArray[np.int32],
+    n_items: int,
+    n: int,
+) -> float:
+    """Return Gini@N of how often each item is listed, from all lists together.
 
     With the counts c_1 <= ... <= c_I of all I items (zeros too):
     sum_i (2 i - I - 1) c_i / (I sum_i c_i). 0: all items equally often; towards 1: only a few.
@@ -115,35 +157,46 @@ PER_USER: dict[str, Callable[[Hits, Counts, int], Values]] = {
 """Metrics that are a mean over users of a function of the hits."""
 
 FAMILIES = (
-    *("HR", "Precision", "Recall", "F1", "UserF1", "NDCG", "MRR", "MAP"),
-    *("Coverage", "Popularity", "Gini"),
+    "HR",
+    "Precision",
+    "Recall",
+    "F1",
+    "UserF1",
+    "NDCG",
+    "MRR",
+    "MAP",
+    "Coverage",
+    "Popularity",
+    "Gini",
 )
 """All metrics without their cut-off, in the order of the tables."""
 
 
-def parse_metric(metric: str, known: Iterable[str] | None = None) -> tuple[str, int]:
-    """'HR@10' -> ('HR', 10). Anything else is refused, with the closest of `known` suggested."""
+def parse_metric(
+    metric: str,
+    known: Iterable[str] | None = None,
+) -> tuple[str, int]:
+    """Return ('HR', 10) for 'HR@10'; anything else is refused with the closest of `known`."""
     family, _, n = metric.partition("@")
     if family not in FAMILIES or not n.isdecimal() or int(n) < 1:
-        raise UnknownNameError(
-            "metric", metric, known or [f"{name}@10" for name in FAMILIES]
-        )
+        examples = [f"{name}@10" for name in FAMILIES]
+        raise UnknownNameError("metric", metric, known or examples)
     return family, int(n)
 
 
 def ingredients(metric: str) -> list[str]:
-    """The metrics whose means give a metric: itself, or precision and recall for F1."""
+    """Return the metrics whose means give a metric: itself, or precision and recall for F1."""
     family, _, n = metric.partition("@")
     return [f"Precision@{n}", f"Recall@{n}"] if family == "F1" else [metric]
 
 
 def combine(means: Sequence[float]) -> float:
-    """A metric from the means of its ingredients: itself, or F1 from precision and recall."""
+    """Return a metric from the means of its ingredients, precision and recall for F1."""
     return f1(*means) if len(means) == 2 else float(means[0])
 
 
 def linearized(columns: Values) -> Values:
-    """float64[m]: one value per user, from the ingredients float64[m, c] of a metric.
+    """Return float64[m]: one value per user, from the ingredients float64[m, c] of a metric.
 
     Their mean is the metric, their variance that of the metric to first order (delta method): the
     column itself, or for F1 = 2PR / (P + R) its tangent at the mean precision P and recall R.
@@ -157,54 +210,19 @@ def linearized(columns: Values) -> Values:
     return np.asarray(f1(p, r) + (columns - [p, r]) @ gradient)
 
 
-USER_STRATA: dict[str, tuple[int, int]] = {
-    "tail-users": (1, 4),
-    **{f"activity-q{i}": (i, 4) for i in range(1, 5)},
-    **{f"activity-d{i}": (i, 10) for i in range(1, 11)},
-}
-"""Name -> (i, parts): the i-th of that many equal parts, least active first."""
-
-ITEM_STRATA = ("tail-items", "mid-items", "head-items")
-"""The least popular quarter of the items, the middle half, the most popular quarter."""
-
-COLD, WARM = "cold-users", "warm-users"
-"""Users without, and with, a training interaction."""
-
-COLD_ITEMS = ("warm-items", "cold-items")
-"""Items with, and without, a training interaction."""
-
-STRATA_OF_ITEMS = (*ITEM_STRATA, *COLD_ITEMS)
-
-
-def user_stratum(name: str, activity: NDArray[Any]) -> NDArray[np.bool_]:
-    """bool[n_users]: who belongs to the stratum, from int[n_users] training interactions."""
-    if name not in (known := [*USER_STRATA, COLD, WARM]):
-        raise UnknownNameError("stratum", name, [*known, *STRATA_OF_ITEMS])
-    if name in (COLD, WARM):
-        return np.asarray((activity == 0) == (name == COLD))
-    i, parts = USER_STRATA[name]
-    n = len(activity)
-    member = np.zeros(n, dtype=np.bool_)
-    member[
-        np.argsort(activity, kind="stable")[(i - 1) * n // parts : i * n // parts]
-    ] = True
-    return member
-
-
-def popularity_class(popularity: NDArray[Any]) -> NDArray[np.int8]:
-    """int8[n_items]: position in `ITEM_STRATA`, from int[n_items] training interactions."""
-    n = len(popularity)
-    order = np.argsort(popularity, kind="stable")
-    classes = np.ones(n, dtype=np.int8)
-    classes[order[: n // 4]] = 0
-    classes[order[3 * n // 4 :]] = 2
-    return classes
-
-
-def _hits_until(hits: Hits, n: int) -> Values:
+def _hits_until(
+    hits: Hits,
+    n: int,
+) -> Values:
+    """Return H_N of each user."""
     return np.asarray(hits[:, :n].sum(axis=1), dtype=np.float64)
 
 
-def _times_listed(top: NDArray[np.int32], n_items: int, n: int) -> NDArray[np.int64]:
+def _times_listed(
+    top: NDArray[np.int32],
+    n_items: int,
+    n: int,
+) -> NDArray[np.int64]:
+    """Return int64[n_items]: in how many lists, cut at `n`, each item is."""
     cut = top[:, :n]
     return np.bincount(cut[cut >= 0], minlength=n_items)

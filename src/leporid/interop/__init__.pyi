@@ -11,5 +11,6 @@ from .model_export import export_model as export_model
 from .rows import to_implicit as to_implicit
 from .targets import TARGETS as TARGETS
 from .torch_modules import initialize as initialize
+from .vectors import MOVED as MOVED
 from .vectors import ModelVectors as ModelVectors
 from .vectors import refreshed as refreshed

@@ -5,7 +5,7 @@ What a table of numbers cannot say (method, eigenvalues, type of ids) is in `pro
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.models import find_model, read_trained
 
+Notes = Mapping[str, object]
+"""Facts in `provenance.json` about one side: ids, rows, eigenvalues, provenance."""
 SAFETENSORS = "embeddings.safetensors"
 PROVENANCE = "provenance.json"
 _SEALED = 2
@@ -38,8 +40,9 @@ preload_weight:
   uid: user_emb
   iid: item_emb
 """
-"""RecBole then gives the vectors, in its own row order, by `dataset.get_preload_weight("uid")`
-and `("iid")`; its models do not read them by themselves, `leporid.initialize` puts them in."""
+"""Configuration with which RecBole gives the vectors, in its own row order, by
+`dataset.get_preload_weight("uid")` and `("iid")`. The models of RecBole do not read them by
+themselves; `leporid.initialize` puts them in."""
 INITIALIZE_LINES = """\
 import leporid  # RecBole's models read no preloaded weights: run this once the model is built
 tokens = dataset.field2id_token
@@ -47,38 +50,44 @@ ids = {"users": [None, *tokens["user_id"][1:]], "items": [None, *tokens["item_id
 tables = {"users": "user_embedding", "items": "item_embedding"}
 leporid.initialize(model, **tables, embeddings="%s", id_map=ids, padding_idx=0)
 """
-"""What puts the vectors into a RecBole model that is built; %s is the folder of the files."""
+"""Code that puts the vectors into a RecBole model; %s is the folder of the files."""
 BENCHMARK_LINES = "benchmark_filename: [train, valid, test]\n"
-"""RecBole then reads the three files in place of `NAME.inter`, and splits nothing itself."""
+"""Configuration with which RecBole reads three files in place of `NAME.inter`."""
 
 
 def vector_table(
-    ids: pa.Array, vectors: NDArray[np.float32], **more: pa.Array
+    ids: pa.Array,
+    vectors: NDArray[np.float32],
+    seen: pa.Array | None = None,
 ) -> pa.Table:
-    """`id`, `vector` as a fixed-size list, and other columns."""
-    lists = pa.FixedSizeListArray.from_arrays(
-        pa.array(vectors.ravel()), vectors.shape[1]
-    )
-    return pa.table({"id": ids, "vector": lists, **more})
+    """Return a table of `id`, `vector` as a fixed-size list and, if given, `seen`."""
+    width = vectors.shape[1]
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), width)
+    table = pa.table({"id": ids, "vector": lists})
+    return table if seen is None else table.append_column("seen", seen)
 
 
 def _write_parquet(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
-    note = json.dumps(dict(embedding.provenance), sort_keys=True)
+    """Write ids and vectors, with the provenance in the schema."""
+    provenance = json.dumps(dict(embedding.provenance), sort_keys=True)
     table = vector_table(ids, embedding.vectors)
-    pq.write_table(table.replace_schema_metadata({"leporid.provenance": note}), path)
+    table = table.replace_schema_metadata({"leporid.provenance": provenance})
+    pq.write_table(table, path)
 
 
 def _write_csv(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
-    """A header, then the id and the D entries of each row."""
-    columns: dict[str, Any] = {"id": ids}
-    columns |= {
-        f"v{index}": column for index, column in enumerate(embedding.vectors.T.copy())
-    }
+    """Write a header, then the id and the D entries of each row."""
+    columns = {"id": ids}
+    for index, column in enumerate(embedding.vectors.T.copy()):
+        columns[f"v{index}"] = column
     pcsv.write_csv(pa.table(columns), path, pcsv.WriteOptions(quoting_style="needed"))
 
 
 def _write_recbole(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
-    """RecBole's header, then id, tab and numbers; `recbole.yaml` makes RecBole read the files."""
+    """Write RecBole's header, then id, tab and numbers.
+
+    `recbole.yaml` beside it makes RecBole read the files.
+    """
     names = ids.cast(pa.string())
     bad = names.filter(pc.match_substring_regex(names, r"[\t\r\n]|^$"))
     if len(bad):
@@ -102,7 +111,7 @@ def write_benchmark(
 ) -> list[Path]:
     """Write `NAME.train.inter`, `.valid.inter`, `.test.inter` and `benchmark.yaml` for RecBole.
 
-    It looks for them in a folder of the data set's name, which is the default of `name`.
+    RecBole looks for them in a folder of the data set's name, which is the default of `name`.
     """
     if split.train.goal is not None or split.train.disliked is not None:
         raise ConfigError(
@@ -111,8 +120,9 @@ def write_benchmark(
     folder = Path(folder)
     name = name or folder.resolve().name
     files = [
-        write_log(getattr(split, part), folder / f"{name}.{part}.inter")
-        for part in ("train", "valid", "test")
+        write_log(split.train, folder / f"{name}.train.inter"),
+        write_log(split.valid, folder / f"{name}.valid.inter"),
+        write_log(split.test, folder / f"{name}.test.inter"),
     ]
     with artifacts.atomic_path(folder / "benchmark.yaml") as temporary:
         temporary.write_text(BENCHMARK_LINES, encoding="utf-8")
@@ -127,13 +137,13 @@ _FILES = {
     "npy": "{side}.npy",
     "implicit": "{kind}_factors.npy",
 }
-"""The file of a side ('users', of kind 'user'); the last three are read, not written."""
+"""The file of a side ('users', of kind 'user'); `npy` and `implicit` are read, not written."""
 _WRITERS: dict[str, Callable[[Path, str, pa.Array, Embedding], None]] = {
     "parquet": _write_parquet,
     "csv": _write_csv,
     "recbole": _write_recbole,
 }
-"""What writes path, kind, ids and vectors of a side."""
+"""Writers of one side: each takes the path, the kind, the ids and the embedding."""
 FORMATS = ("safetensors", *_WRITERS)
 
 
@@ -144,7 +154,7 @@ def write_embeddings(
     *,
     name: str | None = None,
 ) -> list[Path]:
-    """Write users and items with their ids into the folder `path`; returns the files.
+    """Write users and items with their ids into the folder `path`; return the files.
 
     A path ending in `.safetensors` is written as that one file. `name` is the dataset name
     RecBole's files are called after (default: the folder's own name).
@@ -158,31 +168,45 @@ def write_embeddings(
                 f"{path} names a safetensors file but the format is {format!r}"
             )
         return [embeddings.save(path)]
+
     with artifacts.atomic_folder(path) as folder:
         if format == "safetensors":
             embeddings.save(folder / SAFETENSORS)
         else:
-            notes: dict[str, Any] = {"format": _SEALED}
-            for side, embedding, ids in embeddings.sides():
-                file = folder / _file(format, side, name or path.resolve().name)
-                known = pa.array(np.arange(embedding.n)) if ids is None else ids.ids
-                _WRITERS[format](file, side[:-1], known, embedding)
-                values = embedding.eigenvalues
-                notes[side] = {
-                    "provenance": dict(embedding.provenance),
-                    "rows": embedding.n,
-                    "eigenvalues": None if values is None else values.tolist(),
-                    "ids": "none"
-                    if ids is None
-                    else "integer"
-                    if ids.is_integer
-                    else "string",
-                }
+            notes = _write_sides(
+                embeddings, folder, format, name or path.resolve().name
+            )
             artifacts.write_json(folder / PROVENANCE, notes)
             names = sorted(file.name for file in folder.iterdir())
             artifacts.write_manifest(folder, "embeddings", *names, beside=path)
         files = sorted(file.name for file in folder.iterdir())
     return [path / file for file in files]
+
+
+def _write_sides(
+    embeddings: InitialEmbeddings, folder: Path, format: str, name: str
+) -> dict[str, object]:
+    """Write the files of both sides; return what `provenance.json` says of them."""
+    notes: dict[str, object] = {"format": _SEALED}
+    for side, embedding, ids in embeddings.sides():
+        known = pa.array(np.arange(embedding.n)) if ids is None else ids.ids
+        file = folder / _file(format, side, name)
+        _WRITERS[format](file, side[:-1], known, embedding)
+        values = embedding.eigenvalues
+        notes[side] = {
+            "provenance": dict(embedding.provenance),
+            "rows": embedding.n,
+            "eigenvalues": None if values is None else values.tolist(),
+            "ids": _id_type(ids),
+        }
+    return notes
+
+
+def _id_type(ids: IdMap | None) -> str:
+    """Return the type of ids that `provenance.json` names."""
+    if ids is None:
+        return "none"
+    return "integer" if ids.is_integer else "string"
 
 
 def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbeddings:
@@ -195,28 +219,11 @@ def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbed
     if not path.is_dir():
         raise DataError(f"no such file or folder: {path}")
     if format is None:
-        held = [name for name in _FILES if any(path.glob(_file(name, "users")))]
-        if len(held) != 1:
-            what = " and ".join(held) or "no embeddings"
-            raise DataError(
-                f"{path} holds {what}: name the format, one of {', '.join(_FILES)}"
-            )
-        format = held[0]
+        format = _recognised_format(path)
     if format == "safetensors":
         return InitialEmbeddings.load(path / SAFETENSORS)
-    notes = (
-        artifacts.read_object(path / PROVENANCE)
-        if (path / PROVENANCE).is_file()
-        else {}
-    )
-    if notes.get("format", _SEALED) != _SEALED:
-        raise DataError(
-            f"{path / PROVENANCE} has the format {notes['format']!r}, this release reads {_SEALED}"
-        )
-    if not all(isinstance(notes.get(side, {}), dict) for side in ("users", "items")):
-        raise DataError(
-            f"{path / PROVENANCE} must hold an object for 'users' and for 'items'"
-        )
+
+    notes = _read_notes(path)
     # Files of other programs have neither notes nor a manifest.
     names = [
         file.name
@@ -224,36 +231,62 @@ def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbed
         for file in path.glob(_file(format, side))
     ]
     artifacts.check_manifest(path, "embeddings", *names, required="format" in notes)
-    users, items = (
-        _read_side(path, format, side, notes) for side in ("users", "items")
-    )
-    return InitialEmbeddings(users[0], items[0], users[1], items[1])
+    users, user_ids = _read_side(path, format, "users", notes.get("users", {}))
+    items, item_ids = _read_side(path, format, "items", notes.get("items", {}))
+    return InitialEmbeddings(users, items, user_ids, item_ids)
+
+
+def _recognised_format(folder: Path) -> str:
+    """Return the only format whose files a folder has."""
+    present = [name for name in _FILES if any(folder.glob(_file(name, "users")))]
+    if len(present) != 1:
+        what = " and ".join(present) or "no embeddings"
+        raise DataError(
+            f"{folder} holds {what}: name the format, one of {', '.join(_FILES)}"
+        )
+    return present[0]
+
+
+def _read_notes(folder: Path) -> dict[str, Any]:
+    """Read `provenance.json`, if the folder has one."""
+    path = folder / PROVENANCE
+    if not path.is_file():
+        return {}
+    notes = artifacts.read_object(path)
+    if notes.get("format", _SEALED) != _SEALED:
+        raise DataError(
+            f"{path} has the format {notes['format']!r}, this release reads {_SEALED}"
+        )
+    if not all(isinstance(notes.get(side, {}), dict) for side in ("users", "items")):
+        raise DataError(f"{path} must hold an object for 'users' and for 'items'")
+    return notes
 
 
 def read_any(path: str | Path) -> InitialEmbeddings:
-    """Embeddings in any format, or the tables of a trained model or run."""
+    """Read embeddings in any format, or the tables of a trained model or run."""
     model = find_model(path)
     return read_embeddings(path) if model is None else read_trained(model)
 
 
 def _file(format: str, side: str, name: str = "*") -> str:
-    """The file of a side, or the pattern for files of any data set."""
+    """Return the file of a side, or the pattern for files of any data set."""
     return _FILES[format].format(side=side, kind=side[:-1], name=name)
 
 
 def _read_side(
-    folder: Path, format: str, side: str, notes: dict[str, Any]
+    folder: Path, format: str, side: str, notes: Notes
 ) -> tuple[Embedding, IdMap | None]:
-    """Vectors in the order of sorted ids, and the ids; files of others come without notes."""
-    pattern, kind, noted = _file(format, side), side[:-1], notes.get(side, {})
+    """Read vectors in the order of sorted ids, and the ids."""
+    pattern = _file(format, side)
     paths = sorted(folder.glob(pattern))
     if len(paths) != 1:
         raise DataError(
             f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}"
         )
     try:
+        artifacts.regular_size(paths[0])
         values, vectors = VECTOR_READERS[format](paths[0])
-        return _side(folder, kind, noted, values, vectors)
+        return _checked_side(folder, side[:-1], notes, values, vectors)
     except DataError:
         raise
     except (
@@ -269,40 +302,53 @@ def _read_side(
         raise DataError(f"{paths[0]} or its {PROVENANCE} is damaged: {error}") from None
 
 
-def _side(
+def _checked_side(
     folder: Path,
     kind: str,
-    noted: dict[str, Any],
+    notes: Notes,
     values: pa.Array,
     vectors: NDArray[np.float32],
 ) -> tuple[Embedding, IdMap | None]:
-    """Rows of a file in the order of sorted ids, where they are whole, distinct and finite."""
+    """Return the rows of a file in the order of sorted ids.
+
+    Rows that are cut short, have an id twice or are not finite are refused.
+    """
     values.validate(full=True)  # text of other programs need not be text
-    text = pa.types.is_string(values.type) and noted.get("ids") != "string"
-    # Text becomes integers where every id looks like one and 64 bits hold it.
-    if (
-        text
-        and pc.all(pc.match_substring_regex(values, r"^(0|-?[1-9][0-9]*)$")).as_py()
-    ):
-        with contextlib.suppress(pa.ArrowInvalid):
-            values = values.cast(pa.int64())
-    ids, n = IdMap.from_values(values, kind), len(vectors)
+    if pa.types.is_string(values.type) and notes.get("ids") != "string":
+        values = _as_integers(values)
+    ids = IdMap.from_values(values, kind)
+    n = len(vectors)
     if not len(ids) == len(values) == n:
         raise DataError(f"{folder}: {n} {kind} vectors for {len(ids)} distinct ids")
-    if (rows := noted.get("rows", n)) != n:
-        count = f"{n} {kind} vectors, {PROVENANCE} says {rows}"
-        raise DataError(f"{folder} is cut short or from another export: {count}")
+    rows = notes.get("rows", n)
+    if rows != n:
+        raise DataError(
+            f"{folder} is cut short or from another export: "
+            f"{n} {kind} vectors, {PROVENANCE} says {rows}"
+        )
     if not np.all(np.isfinite(vectors)):
         raise DataError(f"{folder} has {kind} vectors with NaN or infinite entries")
-    saved, origin = noted.get("eigenvalues"), noted.get("provenance", {})
-    eigenvalues = None if saved is None else np.asarray(saved, dtype=np.float64)
-    if eigenvalues is not None and eigenvalues.shape != vectors.shape[1:]:
-        raise DataError(
-            f"{folder / PROVENANCE} must have one eigenvalue per column, or none"
-        )
-    if not isinstance(origin, dict):
+    saved_eigenvalues = notes.get("eigenvalues")
+    eigenvalues = None
+    if saved_eigenvalues is not None:
+        eigenvalues = np.asarray(saved_eigenvalues, dtype=np.float64)
+        if eigenvalues.shape != vectors.shape[1:]:
+            raise DataError(
+                f"{folder / PROVENANCE} must have one eigenvalue per column, or none"
+            )
+    provenance = notes.get("provenance", {})
+    if not isinstance(provenance, dict):
         raise DataError(f"the provenance in {folder / PROVENANCE} must be an object")
+
     ordered = np.empty(vectors.shape, dtype=np.float32)
     ordered[ids.encode(values)] = vectors
-    embedding = Embedding(ordered, eigenvalues, origin)
-    return embedding, None if noted.get("ids") == "none" else ids
+    embedding = Embedding(ordered, eigenvalues, provenance)
+    return embedding, None if notes.get("ids") == "none" else ids
+
+
+def _as_integers(texts: pa.Array) -> pa.Array:
+    """Return integers if every text looks like one and 64 bits hold it, else the texts."""
+    if pc.all(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]*)$")).as_py():
+        with contextlib.suppress(pa.ArrowInvalid):
+            return texts.cast(pa.int64())
+    return texts

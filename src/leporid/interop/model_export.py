@@ -1,9 +1,10 @@
 """`export_model`: a model into an index, a database or a file, checked against its own lists."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
@@ -13,18 +14,21 @@ from leporid.models import Recommender
 from leporid.ranking import chunk_rows
 
 _ROUNDING = 1e-5
-"""Scores that differ by this share of the largest are equal: rounding of another sum order."""
+"""Scores that differ by at most this share of the largest are equal: sums are rounded."""
 
 
 class Parity(NamedTuple):
-    """How the target's lists compare with the model's own."""
+    """Agreement of the target's lists with the model's own."""
 
     users: int
-    """Users compared, all with a history."""
+    """Number of users compared, all with a history."""
     n: int
     """Length of the lists."""
     equal: int
-    """Users with the same list, up to rounding of scores; of a first stage, with the same set."""
+    """Number of users with the same list, up to rounding of scores.
+
+    For a first stage, the lists only need to have the same items.
+    """
     recall: float
     """Mean share of the model's items that the other list has."""
 
@@ -65,69 +69,87 @@ def export_model(
         raise UnknownNameError("target", to, TARGETS)
     if address and to not in ("qdrant", "pgvector"):
         raise ConfigError(f"{to} has no address: it is written into a folder")
-    vectors, parity = ModelVectors.of(model), None
+    vectors = ModelVectors.of(model)
     changes: Changes | None = None
     if refresh is not None:
         vectors, changes = refreshed(vectors, refresh, moved)
     n = min(n, len(vectors.items) - 1)
+    history_sizes = np.diff(vectors.seen.indptr)
     with atomic_folder(path) as folder:
         target = TARGETS[to](folder, address, name)
         target.write(vectors, changes)
-        sizes = np.diff(vectors.seen.indptr)
+        parity = None
         if check and (to != "pgvector" or address):
-            users = np.flatnonzero(sizes).astype(
-                np.int32
-            )  # of which some, evenly spread
-            users = users[
-                np.linspace(0, len(users) - 1, min(check, len(users))).astype(np.int64)
-            ]
-            parity = compare(model, vectors, users, target.search(vectors, users, n))
-        blank = int((sizes == 0).sum())
-        about: Any = {
+            users = _evenly_spread(np.flatnonzero(history_sizes), check)
+            lists = target.search(vectors, users, n)
+            parity = compare(model, vectors, users, lists)
+        counts = {} if changes is None else changes.counts()
+        facts: dict[str, object] = {
             "model": model.name,
             "config": model.config.to_dict(),
             "target": to,
-        }
-        about |= {
             "width": vectors.width,
             "users": len(vectors.users),
             "items": len(vectors.items),
+            "product_ranks": model.vectors_rank,
+            "users_without_history": int((history_sizes == 0).sum()),
+            "parity": None if parity is None else parity._asdict(),
         }
-        about |= {"product_ranks": model.vectors_rank, "users_without_history": blank}
-        about |= {"parity": parity and parity._asdict()}
-        about |= changes.counts() if changes else {}
-        write_json(folder / "export.json", about)
+        write_json(folder / "export.json", facts | counts)
     return parity
 
 
+def _evenly_spread(users: NDArray[np.int64], count: int) -> NDArray[np.int32]:
+    """Return at most `count` of the users, evenly spread."""
+    positions = np.linspace(0, len(users) - 1, min(count, len(users)))
+    return users[positions.astype(np.int64)].astype(np.int32)
+
+
 def compare(
-    model: Recommender, vectors: ModelVectors, users: Positions, found: Positions
+    model: Recommender,
+    vectors: ModelVectors,
+    users: Positions,
+    lists: Positions,
 ) -> Parity:
     """Compare lists of item positions with the model's, or with those of its first stage."""
-    n, equal, recall = found.shape[1], 0, 0.0
+    n = lists.shape[1]
+    equal = 0
+    recall = 0.0
     step = chunk_rows(len(vectors.items))
     for first in range(0, len(users), step):
-        some, theirs = users[first : first + step], found[first : first + step]
-        ranks_all = model.vectors_rank == "everything"
-        if ranks_all:
-            own = model.top_k(
-                some, n, include_seen=False
-            ).items  # as the target searches
+        chunk = users[first : first + step]
+        exported = lists[first : first + step]
+        if model.vectors_rank == "everything":
+            # Targets never show what a user has seen, whatever the model was fitted for.
+            own = model.top_k(chunk, n, include_seen=False).items
+            share = _shares_found(own, exported)
+            is_equal = _equal_up_to_rounding(model, chunk, own, exported)
         else:
-            own = vectors.top_k(vectors.users[some], vectors.seen.take(some), n)
-        shared = [
-            len(np.intersect1d(a[a >= 0], b)) for a, b in zip(own, theirs, strict=True)
-        ]
-        share = np.array(shared) / np.maximum((own >= 0).sum(axis=1), 1)
-        same = share == 1
-        if ranks_all:
-            scores = model.score(some)
-            largest = np.abs(scores).max(axis=1, keepdims=True)
-            values = [
-                np.take_along_axis(scores, np.maximum(x, 0), axis=1)
-                for x in (own, theirs)
-            ]
-            close = np.abs(values[0] - values[1]) <= _ROUNDING * largest
-            same = ((close & (theirs >= 0)) | (own < 0)).all(axis=1)
-        equal, recall = equal + int(same.sum()), recall + float(share.sum())
+            own = vectors.top_k(vectors.users[chunk], vectors.seen.take(chunk), n)
+            share = _shares_found(own, exported)
+            is_equal = share == 1
+        equal += int(is_equal.sum())
+        recall += float(share.sum())
     return Parity(len(users), n, equal, recall / max(len(users), 1))
+
+
+def _shares_found(own: Positions, exported: Positions) -> NDArray[np.float64]:
+    """Return, per user, the share of the model's items that the exported list has."""
+    found = [
+        len(np.intersect1d(items[items >= 0], other))
+        for items, other in zip(own, exported, strict=True)
+    ]
+    return np.asarray(np.array(found) / np.maximum((own >= 0).sum(axis=1), 1))
+
+
+def _equal_up_to_rounding(
+    model: Recommender, users: Positions, own: Positions, exported: Positions
+) -> NDArray[np.bool_]:
+    """Return, per user, whether both lists have the same scores at every rank."""
+    scores = model.score(users)
+    largest = np.abs(scores).max(axis=1, keepdims=True)
+    own_scores = np.take_along_axis(scores, np.maximum(own, 0), axis=1)
+    exported_scores = np.take_along_axis(scores, np.maximum(exported, 0), axis=1)
+    is_close = np.abs(own_scores - exported_scores) <= _ROUNDING * largest
+    is_same = (is_close & (exported >= 0)) | (own < 0)
+    return np.asarray(is_same.all(axis=1))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,32 +13,46 @@ from numpy.typing import NDArray
 from leporid.arguments import checks_arguments, described
 from leporid.data import IdMap
 from leporid.embeddings import Embedding, InitialEmbeddings, standardize, standardizes
-from leporid.errors import (
-    ConfigError,
-    DataError,
-    UnknownNameError,
-    article,
-    import_extra,
-)
+from leporid.errors import ConfigError, DataError, import_extra
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
+from leporid.interop.torch_tables import (
+    ModuleTable,
+    Padding,
+    Tables,
+    check_norms,
+    find_table,
+    padding_rows,
+    table_names,
+)
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-Table = Union[str, "nn.Module", "nn.Parameter"]
-Tables = Table | Sequence[Table] | None
+    from leporid.interop.rows import RowIds
+
 Scale = float | Literal["auto", "match"] | None
 
 
-class _Plan(NamedTuple):
-    """The rows int64[m] of one table and the vectors float32[m, d] to write into them."""
+class _Assignment(NamedTuple):
+    """The rows of one table and the vectors to write into them."""
 
-    name: str
-    table: nn.Parameter
+    target: ModuleTable
+    """Table to write into."""
     rows: NDArray[np.int64]
+    """int64[m]: rows of the table."""
     vectors: NDArray[np.float32]
+    """float32[m, d]: a vector for each of these rows."""
+
+
+class _Source(NamedTuple):
+    """The vectors of one side and, where known, their ids."""
+
+    embedding: Embedding
+    """Vectors, not scaled."""
+    ids: IdMap | None
+    """External ids of the rows; None where only positions are known."""
 
 
 @checks_arguments()
@@ -47,14 +61,14 @@ def initialize(
     users: Tables = None,
     items: Tables = None,
     *,
-    embeddings: InitialEmbeddings | Embedding | NDArray[Any] | str | Path,
-    id_map: Any = None,
-    padding_idx: int | Sequence[int] | Mapping[str, Any] | None = None,
+    embeddings: InitialEmbeddings | Embedding | NDArray[np.floating] | str | Path,
+    id_map: RowIds | Mapping[str, RowIds] | None = None,
+    padding_idx: Padding | Mapping[str, Padding | None] | None = None,
     freeze: bool = False,
     scale: Scale = "auto",
     standardize: bool | None = None,
 ) -> dict[str, int]:
-    """Copy initial embeddings into tables of `module`; returns the rows written, by table.
+    """Copy initial embeddings into tables of `module`; return the number of rows written by table.
 
     Parameters
     ----------
@@ -97,197 +111,122 @@ def initialize(
         raise ConfigError(
             f"standardize must be True, False or None, not {described(standardize)}"
         )
-    names = {"users": _names(module, users), "items": _names(module, items)}
+    names = {
+        "users": table_names(module, users),
+        "items": table_names(module, items),
+    }
     if not any(names.values()):
         raise ConfigError("name at least one table: users=..., items=... or both")
-    sources = _sources(embeddings, names)
-    maps = _per_side(id_map, names, "id_map")
-    pads = _per_side(padding_idx, names, "padding_idx")
-    plans: list[_Plan] = []
-    for side, tables in names.items():
-        for name in tables:
-            source, ids = sources[side]
-            table, layer = _find(module, name)
-            _check_table(table, name, source.dim, plans, side)
-            padding = _padding(pads[side], layer, table.shape[0], name)
+    is_one_sided = not all(names.values())
+    sources = _sources(embeddings, is_one_sided)
+    if not is_one_sided and id_map is not None and not _names_sides(id_map):
+        raise ConfigError(
+            "users and items have different ids: id_map={'users': ..., 'items': ...}"
+        )
+
+    # Nothing is written before everything is checked: all tables are filled, or none.
+    assignments: list[_Assignment] = []
+    for side, names_of_side in names.items():
+        source = sources[side]
+        for name in names_of_side:
+            target = find_table(module, name)
+            target.check(source.embedding.dim, side)
+            _check_distinct(target, assignments)
+            padding = padding_rows(_of_side(padding_idx, side), target)
             rows, order = match_rows(
-                table.shape[0], padding, source.n, ids, maps[side], name, side
+                n_rows=target.n_rows,
+                padding=padding,
+                n_vectors=source.embedding.n,
+                ids=source.ids,
+                id_map=_of_side(id_map, side),
+                name=name,
+                side=side,
             )
-            vectors = _prepare(source, standardize, scale, table, name)[order]
-            _check_norms(layer, vectors, name)
-            plans.append(_Plan(name, table, rows, vectors))
-    _write(plans, freeze)
-    return {plan.name: len(plan.rows) for plan in plans}
+            prepared = _prepare(source.embedding, standardize, scale, target)
+            vectors = prepared[order]
+            check_norms(target, vectors)
+            assignments.append(_Assignment(target, rows, vectors))
+    for assignment in assignments:
+        _write(assignment, freeze)
+    return {assignment.target.name: len(assignment.rows) for assignment in assignments}
 
 
-def _write(plans: list[_Plan], freeze: bool) -> None:
+def _write(assignment: _Assignment, freeze: bool) -> None:
+    """Copy the vectors into the table."""
     import torch
 
-    for plan in plans:
-        index = torch.from_numpy(plan.rows).to(plan.table.device)
-        with torch.no_grad():
-            values = torch.from_numpy(plan.vectors).to(
-                plan.table.device, plan.table.dtype
-            )
-            plan.table[index] = values
-        if freeze:
-            plan.table.requires_grad_(False)
-
-
-def _names(module: nn.Module, tables: Tables) -> list[str]:
-    """Dotted names of the tables, which may be given as such or as objects."""
-    from torch import Tensor, nn
-
-    if not isinstance(module, nn.Module):
-        raise ConfigError(
-            f"module must be a torch.nn.Module, not {type(module).__name__}"
+    table = assignment.target.parameter
+    index = torch.from_numpy(assignment.rows).to(table.device)
+    with torch.no_grad():
+        table[index] = torch.from_numpy(assignment.vectors).to(
+            table.device, table.dtype
         )
-    if tables is None:
-        return []
-    parts = [*module.named_modules(), *module.named_parameters()]
-    one = isinstance(tables, str | nn.Module | Tensor) or not isinstance(
-        tables, Iterable
-    )
-    several: Iterable[Any] = [tables] if one else tables  # type: ignore[assignment]
-    names: list[str] = []
-    for table in several:
-        own = (
-            [table]
-            if isinstance(table, str)
-            else [n for n, part in parts if part is table]
-        )
-        if not any(map(_plain, own)):
+    if freeze:
+        table.requires_grad_(False)
+
+
+def _check_distinct(target: ModuleTable, assignments: Sequence[_Assignment]) -> None:
+    """Refuse a parameter that vectors are written into already."""
+    for assignment in assignments:
+        if assignment.target.parameter is target.parameter:
             raise ConfigError(
-                f"a table of {type(module).__name__} must be named, or be one of its embeddings "
-                f"or parameters, not {article(type(table).__name__)} from elsewhere"
+                f"tables {assignment.target.name!r} and {target.name!r} are the same parameter"
             )
-        names.append(_plain(own[-1]))
-    return names
-
-
-def _plain(name: str) -> str:
-    """A dotted name without the parts that `torch.compile` puts in."""
-    return ".".join(part for part in name.split(".") if part != "_orig_mod")
 
 
 def _sources(
-    embeddings: Any, names: Mapping[str, list[str]]
-) -> dict[str, tuple[Embedding, IdMap | None]]:
-    """The embedding and, where known, the ids of each side."""
+    embeddings: InitialEmbeddings | Embedding | NDArray[np.floating] | str | Path,
+    is_one_sided: bool,
+) -> dict[str, _Source]:
+    """Return the vectors and, where known, the ids of each side."""
+    from torch import Tensor
+
     if isinstance(embeddings, str | Path):
         embeddings = read_embeddings(embeddings)
     if isinstance(embeddings, InitialEmbeddings):
-        return {side: (embedding, ids) for side, embedding, ids in embeddings.sides()}
-    if all(names.values()):
+        return {
+            side: _Source(embedding, ids) for side, embedding, ids in embeddings.sides()
+        }
+    if not is_one_sided:
         raise ConfigError(
             "one matrix cannot fill both users and items: give InitialEmbeddings, "
             "or name one side per call"
         )
+    if isinstance(embeddings, Tensor):
+        embeddings = embeddings.detach().cpu().numpy()
     if not isinstance(embeddings, Embedding):
-        plain = (
-            embeddings.detach().cpu() if hasattr(embeddings, "detach") else embeddings
-        )
-        array = np.asarray(plain)
-        if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
+        matrix = np.asarray(embeddings)
+        if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
             raise DataError(
-                f"embeddings must be a matrix of floats, not {array.dtype} of shape {array.shape}"
+                f"embeddings must be a matrix of floats, not {matrix.dtype} "
+                f"of shape {matrix.shape}"
             )
-        embeddings = Embedding(np.ascontiguousarray(array, dtype=np.float32))
-    return dict.fromkeys(("users", "items"), (embeddings, None))
+        embeddings = Embedding(np.ascontiguousarray(matrix, dtype=np.float32))
+    return dict.fromkeys(("users", "items"), _Source(embeddings, None))
 
 
-def _per_side(value: Any, names: Mapping[str, list[str]], what: str) -> dict[str, Any]:
-    """The same setting for both sides, or one each when it is a mapping of the two words."""
-    if isinstance(value, Mapping) and value and set(value) <= {"users", "items"}:
-        return {"users": value.get("users"), "items": value.get("items")}
-    if what == "id_map" and value is not None and all(names.values()):
-        raise ConfigError(
-            "users and items have different ids: id_map={'users': ..., 'items': ...}"
-        )
-    return {"users": value, "items": value}
+def _names_sides(value: object) -> bool:
+    """Whether a setting is a mapping with the keys 'users' and 'items', or one of them."""
+    if not isinstance(value, Mapping) or not value:
+        return False
+    return set(value) <= {"users", "items"}
 
 
-def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module | None]:
-    """The parameter behind a name, and the layer whose `weight` it is."""
-    named = module.named_parameters(remove_duplicate=False)
-    parameters = {_plain(key): parameter for key, parameter in named}
-    # A compiled module comes before the module inside it, whose plain name is the same.
-    holders = {
-        _plain(k): held for k, held in module.named_modules(remove_duplicate=False)
-    }
-    for key in (name, f"{name}.weight"):
-        if key in parameters:
-            path, _, last = key.rpartition(".")
-            return parameters[key], holders[path] if last == "weight" else None
-    tables = [
-        key.removesuffix(".weight") for key, p in parameters.items() if p.dim() == 2
-    ]
-    if name in holders:
-        inside = [table for table in tables if table.startswith(f"{name}.")]
-        raise ConfigError(
-            f"{name!r} is a module without a table of its own; tables inside it: "
-            f"{', '.join(inside) or 'none'}"
-        )
-    raise UnknownNameError(f"embedding table of {type(module).__name__}", name, tables)
-
-
-def _check_table(
-    table: torch.Tensor, name: str, dim: int, plans: Sequence[_Plan], side: str
-) -> None:
-    from torch.nn.parameter import UninitializedParameter
-
-    if isinstance(table, UninitializedParameter) or table.is_meta:
-        raise DataError(
-            f"table {name!r} has no values yet: run or materialise the module first"
-        )
-    if table.dim() != 2:
-        raise DataError(
-            f"table {name!r} must be 2-D, its shape is {tuple(table.shape)}"
-        )
-    if not table.is_floating_point():
-        raise DataError(
-            f"table {name!r} holds {table.dtype}: it must be floating point"
-        )
-    if table.shape[1] != dim:
-        raise DataError(
-            f"table {name!r} has {table.shape[1]} columns but the {side} embeddings have {dim}"
-        )
-    for plan in plans:
-        if plan.table is table:
-            raise ConfigError(
-                f"tables {plan.name!r} and {name!r} are the same parameter"
-            )
-
-
-def _padding(
-    chosen: Any, holder: nn.Module | None, n_rows: int, name: str
-) -> list[int]:
-    padding = getattr(holder, "padding_idx", None) if chosen is None else chosen
-    if padding is None:
-        return []
-    listed = [padding] if isinstance(padding, int | np.integer) else list(padding)
-    for row in listed:
-        if isinstance(row, bool) or not isinstance(row, int | np.integer):
-            raise ConfigError(
-                f"padding_idx must be a whole number or several, not {row!r}"
-            )
-        if not -n_rows <= row < n_rows:
-            raise ConfigError(
-                f"padding_idx {row} is outside table {name!r} of {n_rows} rows"
-            )
-    return sorted({int(row) % n_rows for row in listed})
+def _of_side(value: Any, side: str) -> Any:
+    """Return the setting of one side, which may be the same for both."""
+    return value.get(side) if _names_sides(value) else value
 
 
 def _factor(scale: Scale, table: torch.Tensor, size: float) -> float:
-    """What vectors with root mean square `size` are multiplied by."""
+    """Return what vectors with root mean square `size` are multiplied by."""
     if scale is None:
         return 1.0
     if scale == "match":
         return float(table.detach().float().std())
     if scale == "auto":
-        own = float(table.detach().float().square().mean().sqrt())
-        longest = 1 / math.sqrt(table.shape[1])
-        return min(own or longest, longest) / (size or 1.0)
+        table_size = float(table.detach().float().square().mean().sqrt())
+        unit_length = 1 / math.sqrt(table.shape[1])
+        return min(table_size or unit_length, unit_length) / (size or 1.0)
     is_number = isinstance(scale, int | float | np.integer | np.floating)
     if not is_number or not np.isfinite(scale) or scale <= 0:
         raise ConfigError(
@@ -297,42 +236,24 @@ def _factor(scale: Scale, table: torch.Tensor, size: float) -> float:
 
 
 def _prepare(
-    source: Embedding, zscore: bool | None, scale: Scale, table: torch.Tensor, name: str
+    source: Embedding, zscore: bool | None, scale: Scale, target: ModuleTable
 ) -> NDArray[np.float32]:
+    """Return the vectors standardised and scaled for a table."""
     if not np.all(np.isfinite(source.vectors)):
         bad = int(np.count_nonzero(~np.isfinite(source.vectors).all(axis=1)))
         raise DataError(
-            f"{bad} vectors for table {name!r} have NaN or infinite entries"
+            f"{bad} vectors for table {target.name!r} have NaN or infinite entries"
         )
-    about = source.provenance
+    provenance = source.provenance
     if zscore is None:
-        ready = about.get("standardized")
-        zscore = not ready and standardizes(about.get("method"), otherwise=False)
-    vectors = standardize(source.vectors) if zscore else source.vectors
-    if (
-        scale == "auto"
-        and not zscore
-        and ("scale" in about or "standardized" not in about)
-    ):
+        is_standardized = provenance.get("standardized")
+        method = provenance.get("method")
+        zscore = not is_standardized and standardizes(method, otherwise=False)
+    if zscore:
+        size = Embedding(standardize(source.vectors)).size
+        return standardize(source.vectors, _factor(scale, target.parameter, size))
+    is_plain = "standardized" not in provenance
+    if scale == "auto" and (is_plain or "scale" in provenance):
         scale = None
-    factor = _factor(scale, table, Embedding(vectors).size)
-    return (
-        standardize(source.vectors, factor) if zscore else vectors * np.float32(factor)
-    )
-
-
-def _check_norms(
-    holder: nn.Module | None, vectors: NDArray[np.float32], name: str
-) -> None:
-    limit = getattr(holder, "max_norm", None)
-    if limit is None:
-        return
-    power = float(getattr(holder, "norm_type", 2.0))
-    longer = int(
-        np.count_nonzero(np.linalg.norm(vectors, power, axis=1) > limit * (1 + 1e-5))
-    )
-    if longer:
-        raise DataError(
-            f"table {name!r} shortens every vector beyond max_norm={limit}: {longer} of ours are "
-            f"longer and would not survive the first look-up; give a smaller scale"
-        )
+    factor = _factor(scale, target.parameter, source.size)
+    return source.vectors * np.float32(factor)

@@ -55,4 +55,3 @@ from .training import refit_on_everything as refit_on_everything
 from .training import table_settings as table_settings
 from .training import train as train
 from .training import trained_on as trained_on
-from .training import write_recommendations as write_recommendations

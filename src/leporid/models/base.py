@@ -37,11 +37,11 @@ from leporid.progress import Progress, ProgressLike
 from leporid.ranking import (
     Allowed,
     BoundRules,
-    Catalogue,
     ExtensionUnsupportedError,
     HistoryUnsupportedError,
     Ids,
     Indices,
+    ItemColumns,
     ItemNeighbours,
     Lists,
     Scores,
@@ -84,7 +84,7 @@ class Recommender(abc.ABC):
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
     not, and `include_seen` says whether lists may show what a user has already; None does as the
     model was fitted (`train(..., include_seen=True)`). What a user dislikes is hidden in any case.
-    `rules` are `Rules.bind(model.catalogue(items))`. An unknown id is an `UnknownIdError`; in a
+    `rules` are `Rules.bind(model.item_columns(items))`. An unknown id is an `UnknownIdError`; in a
     history it is left out and counted in a `LeporidWarning`.
     """
 
@@ -525,9 +525,9 @@ class Recommender(abc.ABC):
         )
         return near.reasons_for(items, past, n)
 
-    def catalogue(self, items: Any = None) -> Catalogue:
+    def item_columns(self, items: Any = None) -> ItemColumns:
         """What rules are bound to: an item table, as `ItemTable.load` takes it, and vectors."""
-        return Catalogue(self.known, items, lambda: vectors_of(self))
+        return ItemColumns(self.known, items, lambda: vectors_of(self))
 
     @takes_exclude_seen
     def top_k(

@@ -1,18 +1,13 @@
 """`train`: fit a model by name from an initialisation by name."""
 
 import inspect
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
-
-from leporid.arguments import checks_arguments, described, takes_exclude_seen
-from leporid.artifacts import atomic_path, check_output_file, check_output_folder
+from leporid.arguments import checks_arguments, described
+from leporid.artifacts import check_output_folder
 from leporid.config import SettingValue
 from leporid.data import TABLES, ItemTable, Split, expect
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
@@ -29,18 +24,10 @@ from leporid.models.spec import (
     check_init,
     model_named,
 )
-from leporid.progress import Progress, ProgressLike, make_progress
-from leporid.ranking import BoundRules, Ids, allowed_items, list_frames, list_schema
+from leporid.progress import Progress, make_progress
 
 if TYPE_CHECKING:
     import torch
-
-_FORMATS: dict[str, Callable[[Path, pa.Schema], Any]] = {
-    ".parquet": pyarrow.parquet.ParquetWriter,
-    ".csv": pyarrow.csv.CSVWriter,
-    ".jsonl": lambda path, schema: path.open("w", encoding="utf-8"),
-}
-"""What opens a file of recommendations."""
 
 
 @checks_arguments({"seed": 0})
@@ -304,40 +291,3 @@ def fit_sentence(model: Recommender) -> str:
         f"validated model, fitted on {len(model.train):,} interactions without the test part: it "
         f"may recommend items users already have; train with --final to deploy"
     )
-
-
-@takes_exclude_seen
-@checks_arguments()
-def write_recommendations(
-    model: Recommender,
-    target: str | Path,
-    users: Any = None,
-    n: int = 10,
-    *,
-    include_seen: bool | None = None,
-    only: Ids = None,
-    exclude: Ids = None,
-    rules: BoundRules | None = None,
-    progress: bool | ProgressLike | None = None,
-) -> int:
-    """Write the rows of `model.recommend_frame` into `target`, in bounded memory; their number.
-
-    The suffix is the format: `.parquet`, `.csv` or `.jsonl`. The file appears when it is complete.
-    """
-    target, rows = Path(target), 0
-    if target.suffix not in _FORMATS:
-        known = ", ".join(_FORMATS)
-        raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
-    check_output_file(target)
-    schema = list_schema(model.users, model.items)
-    allowed = allowed_items(model.items, only, exclude, rules)
-    with atomic_path(target) as path, _FORMATS[target.suffix](path, schema) as file:
-        for table in list_frames(model, users, n, include_seen, allowed, progress):
-            rows += table.num_rows
-            if target.suffix != ".jsonl":
-                file.write_table(table)
-                continue
-            for row in table.to_pylist():
-                row["score"] = float(f"{row['score']:.9g}")  # all that float32 has
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    return rows

@@ -7,56 +7,83 @@ from numpy.typing import NDArray
 
 from leporid.data import Interactions
 from leporid.graph import top_k_neighbours
+from leporid.ranking.top_k import Indices
 
 
 class ItemNeighbours:
     """The `k` items nearest to each item, or to `items`, by the Jaccard index of their users."""
 
     def __init__(
-        self, known: Interactions, k: int = 100, items: Sequence[int] | None = None
+        self,
+        known: Interactions,
+        k: int = 100,
+        items: Sequence[int] | None = None,
     ) -> None:
-        rows = known.csr().T.tocsr()
+        users_of_items = known.csr().T.tocsr()
         if items is None:
             self._items = np.arange(known.n_items)
-            lists = top_k_neighbours(rows, k)
+            nearest = top_k_neighbours(users_of_items, k)
         else:
             self._items = np.unique(np.asarray(items, np.int64))
-            lists = top_k_neighbours(
-                rows[self._items], k, against=rows, own=self._items
+            nearest = top_k_neighbours(
+                users_of_items[self._items],
+                k,
+                against=users_of_items,
+                own=self._items,
             )
-        self._near, self._weight = lists.indices, lists.weights
+        self._neighbours = nearest.indices
+        self._weights = nearest.weights
 
-    def similar(self, item: int, n: int) -> list[tuple[int, float]]:
-        """At most `n` nearest items with their similarity, nearest first."""
-        near, weight = self._lists(np.asarray([item]))
-        pairs = zip(near[0].tolist(), weight[0].tolist(), strict=True)
+    def similar(
+        self,
+        item: int,
+        n: int,
+    ) -> list[tuple[int, float]]:
+        """Return at most `n` nearest items with their similarity, nearest first."""
+        neighbours, weights = self._nearest(np.asarray([item]))
+        pairs = zip(neighbours[0].tolist(), weights[0].tolist(), strict=True)
         return [(index, value) for index, value in pairs if index >= 0][:n]
 
     def reasons_for(
-        self, items: NDArray[np.integer], history: NDArray[np.int32], n: int = 3
+        self,
+        items: NDArray[np.integer],
+        history: Indices,
+        n: int = 3,
     ) -> list[list[tuple[int, float]]]:
-        """Of distinct items, the `n` of a history nearest to each: one is on the other's list."""
+        """Return for each of distinct items the `n` items of a history that are nearest to it.
+
+        An item and one of the history are near if either is on the other's list.
+        """
         history = np.unique(history)
-        # float32[items, history]: the weight of each joined pair, -1 where two are not joined
-        joined = np.full((len(items), len(history)), -1, np.float32)
-        near, weight = self._lists(items)
-        row, column = np.nonzero(np.isin(near, history))
-        joined[row, np.searchsorted(history, near[row, column])] = weight[row, column]
-        near, weight = self._lists(history)
-        row, column = np.nonzero(np.isin(near, items))
+        # float32[items, history]; -1 where neither is on the other's list
+        weights = np.full((len(items), len(history)), -1, np.float32)
+
+        neighbours, similarity = self._nearest(items)
+        row, position = np.nonzero(np.isin(neighbours, history))
+        column = np.searchsorted(history, neighbours[row, position])
+        weights[row, column] = similarity[row, position]
+
+        neighbours, similarity = self._nearest(history)
+        column, position = np.nonzero(np.isin(neighbours, items))
         order = np.argsort(items)
-        rank = order[np.searchsorted(items, near[row, column], sorter=order)]
-        joined[rank, row] = weight[row, column]
-        best = np.argsort(-joined, axis=1, kind="stable")[
-            :, :n
-        ]  # of equals the smallest id
+        place = np.searchsorted(items, neighbours[column, position], sorter=order)
+        weights[order[place], column] = similarity[column, position]
+
+        # The sort is stable, so that equal weights go to the smaller item index.
+        best = np.argsort(-weights, axis=1, kind="stable")[:, :n]
         return [
-            [(int(history[c]), float(row[c])) for c in columns if row[c] >= 0]
-            for row, columns in zip(joined, best, strict=True)
+            [
+                (int(history[column]), float(weights[row, column]))
+                for column in columns
+                if weights[row, column] >= 0
+            ]
+            for row, columns in enumerate(best)
         ]
 
-    def _lists(
-        self, items: NDArray[np.integer]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _nearest(
+        self,
+        items: NDArray[np.integer],
+    ) -> tuple[Indices, NDArray[np.float32]]:
+        """Return int32[m, k] nearest items of some items, -1 where there are fewer; weights."""
         rows = np.searchsorted(self._items, items)
-        return self._near[rows], self._weight[rows]
+        return self._neighbours[rows], self._weights[rows]

@@ -10,7 +10,7 @@ a buffer of one row; the scores are neither copied as a whole nor changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 from numba import get_num_threads, prange
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     import torch
 
 Floats: TypeAlias = NDArray[np.float32]
-Ints: TypeAlias = NDArray[np.integer[Any]]
+Indices: TypeAlias = NDArray[np.int32]
+"""int32[m]: users or items by their row in an `IdMap`."""
+Ints: TypeAlias = NDArray[np.integer]
+Mask: TypeAlias = NDArray[np.bool_]
 
 _LANES = 128
 """The number of lanes is the multiple of this that is at least eight times n."""
@@ -35,10 +38,22 @@ _LANES = 128
 class TopK:
     """The best `k` items of each of `m` users, best first; ties go to the smaller index."""
 
-    items: NDArray[np.int32]
+    items: Indices
     """int32[m, k]; -1 pads a row with fewer than k candidates."""
-    scores: NDArray[np.float32]
+    scores: Floats
     """float32[m, k]; -inf where `items` is -1."""
+
+    @classmethod
+    def empty(
+        cls,
+        m: int,
+        k: int,
+    ) -> Self:
+        """Return `m` lists with room for `k` items each, all of them padding."""
+        return cls(
+            items=np.full((m, k), -1, dtype=np.int32),
+            scores=np.full((m, k), -np.inf, dtype=np.float32),
+        )
 
 
 class NanScoreError(DataError):
@@ -49,8 +64,11 @@ class NanScoreError(DataError):
         super().__init__(f"row {row} of the scores contains NaN: check the model")
 
 
-def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
-    """Users to score at once, by evaluation and by recommending; `batch_size` overrides the rule.
+def chunk_rows(
+    n_items: int,
+    batch_size: int | None = None,
+) -> int:
+    """Return how many users evaluation and recommending score at once; `batch_size` overrides it.
 
     Their scores take at most an eighth of the free memory, since a model may need several such
     arrays to compute them, and at most 256 MiB. What a neural model keeps per user is not known
@@ -60,18 +78,20 @@ def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
         if batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, not {batch_size}")
         return batch_size
-    rows = min(free_memory() // 8, 256 * 2**20) // (4 * max(n_items, 1))
+    memory = min(free_memory() // 8, 256 * 2**20)
+    bytes_per_user = 4 * max(n_items, 1)
+    rows = memory // bytes_per_user
     return max(1, min(rows, 2048))
 
 
 def masked_top_k(
-    scores: NDArray[np.float32],
+    scores: Floats,
     n: int,
     *,
     seen: Sequences | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Mask | None = None,
 ) -> TopK:
-    """The `n` best items of each row of float32[m, n_items], best first, without those `seen`.
+    """Return the `n` best unseen items of each row of float32[m, n_items], best first.
 
     Equal scores go to the smaller index; an item scored -inf is never recommended, NaN is a
     `NanScoreError`. Where fewer candidates remain, -1 and -inf fill the row. `allowed`
@@ -79,19 +99,27 @@ def masked_top_k(
     """
     scores = np.ascontiguousarray(scores, dtype=np.float32)
     m, _ = _check(scores.shape, n, seen, allowed)
-    blocked = np.empty(0, np.int64) if allowed is None else np.flatnonzero(~allowed)
+    blocked = np.empty(0, np.int64)
+    if allowed is not None:
+        blocked = np.flatnonzero(~allowed)
     if seen is None:
         seen = Sequences(np.zeros(m + 1, np.int64), np.empty(0, np.int32))
-    items = np.full((m, n), -1, dtype=np.int32)
-    best = np.full((m, n), -np.inf, dtype=np.float32)
-    undefined = np.zeros(m, dtype=np.bool_)
+    top = TopK.empty(m, n)
+    has_nan = np.zeros(m, dtype=np.bool_)
     n_blocks = max(1, min(m, get_num_threads() * 4))
-    _top_rows(
-        scores, (seen.indptr, seen.items), blocked, (items, best), undefined, n_blocks
+    _fill_top_rows(
+        scores,
+        seen.indptr,
+        seen.items,
+        blocked,
+        top.items,
+        top.scores,
+        has_nan,
+        n_blocks,
     )
-    if undefined.any():
-        raise NanScoreError(int(np.argmax(undefined)))
-    return TopK(items, best)
+    if has_nan.any():
+        raise NanScoreError(int(np.argmax(has_nan)))
+    return top
 
 
 def masked_top_k_torch(
@@ -99,9 +127,9 @@ def masked_top_k_torch(
     n: int,
     *,
     seen: Sequences | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Mask | None = None,
 ) -> TopK:
-    """`masked_top_k` where the scores are: only the lists leave the device.
+    """Rank as `masked_top_k` does, on the device of the scores: only the lists leave it.
 
     `scores` is a float tensor [m, n_items] on any device, left as it is; the result equals
     that of `masked_top_k` on the same float32 numbers, ties included.
@@ -112,14 +140,15 @@ def masked_top_k_torch(
     device = scores.device
     # Adding zero copies, and turns -0.0 into 0.0, which radix selection would tell apart.
     work = scores.detach().to(torch.float32) + 0.0
-    undefined = torch.isnan(work).any(dim=1)
-    if bool(undefined.any()):
-        raise NanScoreError(int(torch.nonzero(undefined)[0, 0]))
+    has_nan = torch.isnan(work).any(dim=1)
+    if bool(has_nan.any()):
+        raise NanScoreError(int(torch.nonzero(has_nan)[0, 0]))
     if seen is not None and m:
-        first, last = int(seen.indptr[0]), int(seen.indptr[-1])
+        first = int(seen.indptr[0])
+        last = int(seen.indptr[-1])
         row = np.repeat(np.arange(m, dtype=np.int64), np.diff(seen.indptr))
-        flat = torch.from_numpy(row * n_items + seen.items[first:last]).to(device)
-        work.view(-1)[flat] = -torch.inf
+        cells = row * n_items + seen.items[first:last]
+        work.view(-1)[torch.from_numpy(cells).to(device)] = -torch.inf
     if allowed is not None:
         work.masked_fill_(torch.from_numpy(~allowed).to(device), -torch.inf)
     k = min(n, n_items)
@@ -128,25 +157,24 @@ def masked_top_k_torch(
     bits = work.view(torch.int32)
     ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(torch.int64)
     column = torch.arange(n_items - 1, -1, -1, device=device)
-    index = (n_items - 1) - torch.topk(
-        (ordered << 32) | column, k, dim=1
-    ).values % 2**32
+    keys = (ordered << 32) | column
+    best_keys = torch.topk(keys, k, dim=1).values
+    index = (n_items - 1) - best_keys % 2**32
     values = work.gather(1, index)
-    items = np.full((m, n), -1, dtype=np.int32)
-    best = np.full((m, n), -np.inf, dtype=np.float32)
-    items[:, :k] = (
-        torch.where(values == -torch.inf, -1, index).to(torch.int32).cpu().numpy()
-    )
-    best[:, :k] = values.cpu().numpy()
-    return TopK(items, best)
+    listed = torch.where(values == -torch.inf, -1, index)
+    top = TopK.empty(m, n)
+    top.items[:, :k] = listed.to(torch.int32).cpu().numpy()
+    top.scores[:, :k] = values.cpu().numpy()
+    return top
 
 
 def _check(
     shape: tuple[int, ...],
     n: int,
     seen: Sequences | None,
-    allowed: NDArray[np.bool_] | None,
+    allowed: Mask | None,
 ) -> tuple[int, int]:
+    """Check the arguments of a top-n against each other; return the shape of the scores."""
     if n < 1:
         raise ConfigError(f"n must be at least 1, not {n}")
     if len(shape) != 2:
@@ -155,49 +183,79 @@ def _check(
         )
     m, n_items = shape
     if seen is not None:
-        if len(seen) != m:
+        _check_seen(seen, m, n_items)
+    if allowed is not None:
+        is_mask = allowed.shape == (n_items,) and allowed.dtype == np.bool_
+        if not is_mask:
             raise DataError(
-                f"scores have {m} rows, but seen items were given for {len(seen)}"
+                f"allowed must be bool[{n_items}], not {allowed.dtype}{allowed.shape}"
             )
-        used = seen.items[seen.indptr[0] : seen.indptr[-1]]
-        if len(used) and (used.min() < 0 or used.max() >= n_items):
-            raise DataError(f"seen items must be indices in 0 .. {n_items - 1}")
-    if allowed is not None and (
-        allowed.shape != (n_items,) or allowed.dtype != np.bool_
-    ):
-        raise DataError(
-            f"allowed must be bool[{n_items}], not {allowed.dtype}{allowed.shape}"
-        )
     return m, n_items
 
 
+def _check_seen(
+    seen: Sequences,
+    m: int,
+    n_items: int,
+) -> None:
+    """Refuse seen items of another number of users, or that are no item indices."""
+    if len(seen) != m:
+        raise DataError(
+            f"scores have {m} rows, but seen items were given for {len(seen)}"
+        )
+    used = seen.items[seen.indptr[0] : seen.indptr[-1]]
+    if len(used) and (used.min() < 0 or used.max() >= n_items):
+        raise DataError(f"seen items must be indices in 0 .. {n_items - 1}")
+
+
 @kernel
-def _worse(score_a: float, item_a: int, score_b: float, item_b: int) -> bool:
+def _worse(
+    score_a: float,
+    item_a: int,
+    score_b: float,
+    item_b: int,
+) -> bool:
+    """Tell whether entry a ranks after entry b: a smaller score, or a larger index at a tie."""
     return score_a < score_b or (score_a == score_b and item_a > item_b)
 
 
 @kernel
-def _sift_down(items: Ints, best: Floats, size: int) -> None:
+def _sift_down(
+    items: Ints,
+    best: Floats,
+    size: int,
+) -> None:
     """Restore the heap (worst entry at the root) below a new root."""
-    item, score, parent = items[0], best[0], 0
+    item = items[0]
+    score = best[0]
+    parent = 0
     while True:
         child = 2 * parent + 1
         if child >= size:
             break
-        if child + 1 < size and _worse(
-            best[child + 1], items[child + 1], best[child], items[child]
+        sibling = child + 1
+        if sibling < size and _worse(
+            best[sibling],
+            items[sibling],
+            best[child],
+            items[child],
         ):
-            child += 1
+            child = sibling
         if not _worse(best[child], items[child], score, item):
             break
-        items[parent], best[parent] = items[child], best[child]
+        items[parent] = items[child]
+        best[parent] = best[child]
         parent = child
-    items[parent], best[parent] = item, score
+    items[parent] = item
+    best[parent] = score
 
 
 @kernel(fastmath={"reassoc"})
-def _copy_row(scores: Floats, row: Floats) -> bool:
-    """Copy one row; True if it holds a NaN."""
+def _copy_row(
+    scores: Floats,
+    row: Floats,
+) -> bool:
+    """Copy one row; return whether it holds a NaN."""
     total = np.float32(0)
     for j in range(len(scores)):
         row[j] = scores[j]
@@ -209,22 +267,36 @@ def _copy_row(scores: Floats, row: Floats) -> bool:
 
 
 @kernel
-def _lane_maxima(row: Floats, maxima: Floats) -> None:
-    """maxima[lane] = max of row[lane], row[lane + lanes], ...; in pairs of turns."""
+def _lane_maxima(
+    row: Floats,
+    maxima: Floats,
+) -> None:
+    """Set maxima[lane] to the largest of row[lane], row[lane + lanes], ..., in pairs of turns."""
     lanes = len(maxima)
     maxima[:] = -np.inf
     for start in range(0, len(row), 2 * lanes):
-        one, two = row[start : start + lanes], row[start + lanes : start + 2 * lanes]
+        middle = start + lanes
+        first_turn = row[start:middle]
+        second_turn = row[middle : middle + lanes]
         for lane in range(lanes):
-            larger = one[lane] if one[lane] > two[lane] else two[lane]
+            first = first_turn[lane]
+            second = second_turn[lane]
+            larger = first if first > second else second
             maxima[lane] = larger if larger > maxima[lane] else maxima[lane]
 
 
 @kernel
-def _push(items: Ints, best: Floats, size: int, item: int, score: float) -> int:
-    """Add an entry to the heap, in place of the worst one if it is full; the new size."""
+def _push(
+    items: Ints,
+    best: Floats,
+    size: int,
+    item: int,
+    score: float,
+) -> int:
+    """Add an entry to the heap, in place of the worst one if it is full; return the new size."""
     if size == len(items):
-        items[0], best[0] = item, score
+        items[0] = item
+        best[0] = score
         _sift_down(items, best, size)
         return size
     child = size
@@ -232,23 +304,38 @@ def _push(items: Ints, best: Floats, size: int, item: int, score: float) -> int:
         parent = (child - 1) // 2
         if not _worse(score, item, best[parent], items[parent]):
             break
-        items[child], best[child] = items[parent], best[parent]
+        items[child] = items[parent]
+        best[child] = best[parent]
         child = parent
-    items[child], best[child] = item, score
+    items[child] = item
+    best[child] = score
     return size + 1
 
 
 @kernel
-def _search(row: Floats, maxima: Floats, items: Ints, best: Floats) -> None:
-    """Fill one list; `items`, `best` come as -1, -inf."""
-    n, lanes = len(items), len(maxima)
-    size, quarter = 0, lanes // 4
+def _search(
+    row: Floats,
+    maxima: Floats,
+    items: Ints,
+    best: Floats,
+) -> None:
+    """Fill one list with the best items of a row; `items` and `best` come as -1 and -inf."""
+    n = len(items)
+    lanes = len(maxima)
+    quarter = lanes // 4
+    size = 0
     for lane in range(quarter):
         # Four lanes together give nearly as good a bound at a quarter of the cost.
         left = max(maxima[lane], maxima[lane + quarter])
         largest = max(left, maxima[lane + 2 * quarter], maxima[lane + 3 * quarter])
         if size < n or largest > best[0]:
-            size = _push(items, best, size, lane, largest)
+            size = _push(
+                items,
+                best,
+                size,
+                lane,
+                largest,
+            )
     # There are at least 2 n such fours, so as many scores as wanted reach this bound.
     bound = best[0]
     items[:] = -1
@@ -262,7 +349,13 @@ def _search(row: Floats, maxima: Floats, items: Ints, best: Floats) -> None:
             if score < bound or score == -np.inf:
                 continue
             if size < n or _worse(best[0], items[0], score, j):
-                size = _push(items, best, size, j, score)
+                size = _push(
+                    items,
+                    best,
+                    size,
+                    j,
+                    score,
+                )
                 if size == n:
                     bound = best[0]
     for last in range(size - 1, 0, -1):
@@ -272,27 +365,29 @@ def _search(row: Floats, maxima: Floats, items: Ints, best: Floats) -> None:
 
 
 @kernel(parallel=True)
-def _top_rows(
+def _fill_top_rows(
     scores: Floats,
-    seen: tuple[Ints, Ints],
+    seen_indptr: Ints,
+    seen_items: Ints,
     blocked: Ints,
-    lists: tuple[Ints, Floats],
-    undefined: NDArray[np.bool_],
+    items: Ints,
+    best: Floats,
+    has_nan: Mask,
     n_blocks: int,
 ) -> None:
-    """Every row of `lists` (items, scores), from (indptr, items) of what to leave out."""
+    """Fill every row of `items` and `best` without seen and blocked items; mark rows with a NaN."""
     m, n_items = scores.shape
-    indptr, hidden = seen
-    items, best = lists
     lanes = (8 * items.shape[1] + _LANES - 1) // _LANES * _LANES
     turns = (n_items + 2 * lanes - 1) // (2 * lanes) * 2
     for block in prange(n_blocks):
         row = np.full(turns * lanes, -np.inf, dtype=np.float32)
         maxima = np.empty(lanes, dtype=np.float32)
-        for user in range(m * block // n_blocks, m * (block + 1) // n_blocks):
-            undefined[user] = _copy_row(scores[user], row)
-            for position in range(indptr[user], indptr[user + 1]):
-                row[hidden[position]] = -np.inf
+        first_user = m * block // n_blocks
+        last_user = m * (block + 1) // n_blocks
+        for user in range(first_user, last_user):
+            has_nan[user] = _copy_row(scores[user], row)
+            for position in range(seen_indptr[user], seen_indptr[user + 1]):
+                row[seen_items[position]] = -np.inf
             for item in blocked:
                 row[item] = -np.inf
             _lane_maxima(row, maxima)

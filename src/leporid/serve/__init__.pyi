@@ -1,4 +1,5 @@
 from .app import create_app as create_app
+from .event_log import merged_log as merged_log
 from .live_results import LiveResult as LiveResult
 from .live_results import compare_live as compare_live
 from .schemas import ServeLimits as ServeLimits
@@ -6,5 +7,4 @@ from .server import serve_forever as serve_forever
 from .store import Event as Event
 from .store import EventStore as EventStore
 from .store import Impression as Impression
-from .store import merged_log as merged_log
 from .store import open_store as open_store

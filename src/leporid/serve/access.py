@@ -7,23 +7,23 @@ import hmac
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from leporid.errors import ConfigError
 
 TOKEN = "LEPORID_TOKEN"
-"""The environment variable with the token for reading and writing."""
+"""Environment variable with the token for reading and for sending events."""
 ADMIN_TOKEN = "LEPORID_ADMIN_TOKEN"
-"""The environment variable with the token for reloading."""
+"""Environment variable with the token for reloading."""
 
 _ORIGIN = re.compile(r"https?://[^/?#@\s]+")
 
 
 class Access:
-    """The tokens and what each of them opens; kept and compared as digests."""
+    """The tokens of a server and what each of them allows; held and compared as digests."""
 
     def __init__(
         self,
@@ -34,7 +34,10 @@ class Access:
         local: bool = False,
         origins: Iterable[str] = (),
     ) -> None:
-        """None reads the environment; `local`: no other machine can reach the server."""
+        """Set the tokens; None reads the environment.
+
+        `local` means that no other machine can reach the server.
+        """
         self._token = _digest(token, TOKEN)
         self._admin = _digest(admin_token, ADMIN_TOKEN)
         self.reading_is_open = self._token is None or public_reading
@@ -50,28 +53,32 @@ class Access:
 
     @property
     def writable(self) -> bool:
-        """Whether anybody may write events."""
+        """Whether anybody may send events."""
         return self._token is not None or self._local
 
     def sentence(self) -> str:
-        """Who may do what, in one sentence."""
-        reading = (
-            "everyone who reaches the port"
-            if self.reading_is_open
-            else "with the token"
-        )
-        events = reload = "this machine, without a token"
-        if not self._local:
-            events = "with the token" if self._token else f"nobody ({TOKEN} is not set)"
-            reload = (
-                "with its token"
-                if self._admin
-                else f"nobody ({ADMIN_TOKEN} is not set)"
-            )
-        return f"reading: {reading}; sending events: {events}; reloading: {reload}"
+        """Return who may do what, to print when the server starts."""
+        if self.reading_is_open:
+            reading = "Anyone who can reach this port can read."
+        else:
+            reading = "Reading needs the token."
+        if self._local:
+            return f"{reading} Only this machine can send events and reload (no token is set)."
+        if self._token:
+            sending = "Sending events needs the token."
+        else:
+            sending = f"Nobody can send events ({TOKEN} is not set)."
+        if self._admin:
+            reloading = "Reloading needs the admin token."
+        else:
+            reloading = f"Nobody can reload ({ADMIN_TOKEN} is not set)."
+        return f"{reading} {sending} {reloading}"
 
     def may_read(self, authorization: bytes) -> bool:
-        """Whether this header opens what is read; a browser sends the token as a password."""
+        """Whether this `Authorization` header lets a client read.
+
+        A browser sends the token as the password of basic authentication.
+        """
         if self.reading_is_open:
             return True
         scheme, _, sent = authorization.partition(b" ")
@@ -82,44 +89,44 @@ class Access:
                 return False
         elif scheme.lower() != b"bearer":
             return False
-        return _is(sent, self._token) | _is(sent, self._admin)
+        # Both are compared, so that the time does not show which one was sent.
+        return _matches(sent, self._token) | _matches(sent, self._admin)
 
-    def check(self, scope: Mapping[str, Any], variable: str) -> None:
-        """Refuse a request that may not write events (TOKEN), or not reload (ADMIN_TOKEN)."""
+    def check(self, scope: Scope, variable: str) -> None:
+        """Refuse a request that may not send events (TOKEN) or not reload (ADMIN_TOKEN)."""
         headers = dict(scope["headers"])
-        token = self._token if variable == TOKEN else self._admin
         if self._local:
             self._check_local(scope, headers)
-        elif token is None:
+            return
+        token = self._token if variable == TOKEN else self._admin
+        if token is None:
             raise HTTPException(
                 403, f"this server does not allow it: start it with {variable} set"
             )
-        else:
-            scheme, _, sent = headers.get(b"authorization", b"").partition(b" ")
-            # No password of a browser: that would be sent for a page of another site as well.
-            if not _is(sent, token) or scheme.lower() != b"bearer":
-                text = "the bearer token is missing or wrong"
-                raise HTTPException(401, text, {"WWW-Authenticate": "Bearer"})
+        scheme, _, sent = headers.get(b"authorization", b"").partition(b" ")
+        # A browser would send a password for a page of another site as well.
+        if not _matches(sent, token) or scheme.lower() != b"bearer":
+            message = "the bearer token is missing or wrong"
+            raise HTTPException(401, message, {"WWW-Authenticate": "Bearer"})
 
-    def may_write(self, scope: Mapping[str, Any]) -> bool:
-        """Whether `check` lets this request write events."""
+    def may_write(self, scope: Scope) -> bool:
+        """Whether `check` lets this request send events."""
         try:
             self.check(scope, TOKEN)
         except HTTPException:
             return False
         return True
 
-    def _check_local(
-        self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]
-    ) -> None:
-        """Without a token: for this machine, but not for a page of another site in its browser."""
+    def _check_local(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """Refuse other machines, and pages of other sites in a browser of this machine."""
         if not is_loopback((scope.get("client") or ("",))[0]):
             raise HTTPException(
                 403, f"only this machine may: start the server with {TOKEN} set"
             )
         origin = headers.get(b"origin", b"").decode("latin-1")
-        own = origin.partition("://")[2] == headers.get(b"host", b"").decode("latin-1")
-        if origin and not own and origin not in self.origins:
+        host = headers.get(b"host", b"").decode("latin-1")
+        is_our_page = origin.partition("://")[2] == host
+        if origin and not is_our_page and origin not in self.origins:
             raise HTTPException(
                 403, f"pages of {origin!r} may not: start with --cors {origin}"
             )
@@ -134,11 +141,14 @@ def is_loopback(address: str) -> bool:
 
 
 def _digest(token: str | None, variable: str) -> bytes | None:
-    """SHA-256, so that neither a token nor its length shows in the time of a comparison."""
+    """Return the SHA-256 of a token, or of the environment variable if it is None.
+
+    The time to compare digests shows neither a token nor its length.
+    """
     token = os.environ.get(variable) if token is None else token
     if token is None:
         return None
-    # An empty one is a mistake in a script, and would leave the server open.
+    # An empty token is a mistake in a script, and would leave the server open.
     if not re.fullmatch(r"[!-~]+", token):
         raise ConfigError(
             f"{variable} must be printable ASCII without spaces, and not empty"
@@ -146,6 +156,7 @@ def _digest(token: str | None, variable: str) -> bytes | None:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _is(sent: bytes, token: bytes | None) -> bool:
+def _matches(sent: bytes, token: bytes | None) -> bool:
+    """Whether a client sent the token with this digest."""
     digest = hashlib.sha256(sent).digest()
     return token is not None and hmac.compare_digest(digest, token)

@@ -1,13 +1,13 @@
-"""`create_app`: the HTTP side. Every answer that is not a success is one sentence in JSON."""
+"""`create_app`: the endpoints and the page. Every error is one sentence in JSON."""
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from importlib import resources
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated
 
 import fastapi_offline
 from fastapi import FastAPI, Path, Query, Request
@@ -17,40 +17,42 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BeforeValidator
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
+from starlette.types import Scope
 
 from leporid._version import __version__
 from leporid.errors import ConfigError, LeporidError, UnknownIdError
 from leporid.ranking import HistoryUnsupportedError
-from leporid.serve import schemas as s
+from leporid.serve import schemas
 from leporid.serve.ab_test import ABTest
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import Budget, HungUpError, OverloadedError
 from leporid.serve.loaded_run import to_json
-from leporid.serve.middleware import Guard, LogRateLimit, RequestLog, client_of
+from leporid.serve.middleware import (
+    LogRateLimit,
+    RequestGuard,
+    RequestLog,
+    client_of,
+)
 from leporid.serve.service import Service
 from leporid.serve.store import StoreError, open_store
 
 _LOG = logging.getLogger(__name__)
 _LOG.addFilter(LogRateLimit())
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": s.Problem, "description": "What is wrong with the request."},
-    503: {"model": s.Problem, "description": "Too many requests are waiting."},
-}
-_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_PAGE_PATHS = {"index.html": "/", "docs.html": "/docs"}
+_WRITING_PATHS = ("/events", "/reload")
 _TEXT_ERRORS = ("string_unicode", "string_too_long")
+_FILE_BYTES_PER_WORK = 10_000
+"""Bytes of a file of the page per unit of work."""
 
-_Id = Annotated[str, Path(max_length=s.ID_LENGTH)]
-_Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
+_Id = Annotated[str, Path(max_length=schemas.ID_LENGTH)]
+_Run = Annotated[schemas.RunName, Query(description="Which of the served runs.")]
 _Words = Annotated[str, Query(max_length=256, description="Words of the title.")]
 _Count = Annotated[int, Query(ge=1, description="How many at most.")]
 _Draw = Annotated[
     int, Query(ge=0, le=2**53, description="The same number, the same user.")
 ]
-
-
-_WRITING = ("/events", "/reload")
-_FILE_BYTES = 10_000
-"""Of a file of the page, per unit of work."""
 
 
 def create_app(
@@ -64,51 +66,59 @@ def create_app(
     admin_token: str | None = None,
     public_reading: bool = False,
     cors: Iterable[str] = (),
-    limits: s.ServeLimits | None = None,
+    limits: schemas.ServeLimits | None = None,
     include_seen: bool | None = None,
     allowed_hosts: Iterable[str] | None = None,
     local: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
-    """The application that serves a run.
+    """Create the application that serves a run.
 
     Parameters
     ----------
     run_dir : folder that `leporid train -o` wrote.
     items : file or data set with titles; an items.parquet beside the run is found by itself.
     compare : a second run, for the page and for `"run": "compare"`.
-    store : SQLite file or postgresql:// URL for new events; without one none are kept.
-    share : of the users that get `compare` where a request names no run; between 0 and 1. What
-        those users and the others are shown is then kept in the store.
-    token : for everything but GET /health; None reads LEPORID_TOKEN. Where that is not set either,
-        everyone may read and nobody may write.
+    store : SQLite file or postgresql:// URL for new events; without a store none can be sent.
+    share : share of the users, between 0 and 1, who get `compare` if a request names no run. What
+        they and the others are shown is then stored.
+    token : for everything but GET /health; None reads LEPORID_TOKEN. If that is not set either,
+        everyone may read and nobody may send events.
     admin_token : for POST /reload; None reads LEPORID_ADMIN_TOKEN.
-    public_reading : the token is for writing only.
-    cors : origins whose pages may ask, as "https://films.example"; "*" is all.
+    public_reading : whether reading needs no token.
+    cors : origins whose pages may send requests, as "https://films.example"; "*" is all.
     limits : bounds on requests.
     include_seen : whether lists show what a user already has; None does as the run was trained.
     allowed_hosts : names that a Host header may have besides the address of the connection, so
         that no page of another site can read the answers; None allows all.
-    local : no other machine reaches the server, so without tokens this one may write and reload.
+    local : whether no other machine can reach the server. Without tokens, this machine may then
+        send events and reload.
     clock : seconds since 1970, for events without a time and for impressions.
     """
     access = Access(
-        token, admin_token, public_reading=public_reading, local=local, origins=cors
+        token,
+        admin_token,
+        public_reading=public_reading,
+        local=local,
+        origins=cors,
     )
-    if share is not None and (compare is None or store is None or not access.writable):
-        raise ConfigError(
-            "--share needs --compare RUN2, --store FILE, and LEPORID_TOKEN where the server "
-            "does not listen on loopback"
-        )
-    test = (
-        ABTest(run_dir, compare, share, clock)
-        if share is not None and compare
-        else None
-    )
-    events = open_store(store) if store is not None else None
-    options: Any = {"items": items, "compare": compare, "include_seen": include_seen}
+    test: ABTest | None = None
+    if share is not None:
+        if compare is None or store is None or not access.writable:
+            raise ConfigError(
+                "--share needs --compare RUN2, --store FILE, and LEPORID_TOKEN where the server "
+                "does not listen on loopback"
+            )
+        test = ABTest(run_dir, compare, share, clock)
     service = Service(
-        run_dir, store=events, limits=limits, test=test, clock=clock, **options
+        run_dir,
+        items=items,
+        compare=compare,
+        store=None if store is None else open_store(store),
+        limits=limits,
+        include_seen=include_seen,
+        test=test,
+        clock=clock,
     )
 
     @contextlib.asynccontextmanager
@@ -120,33 +130,50 @@ def create_app(
         title="leporid",
         version=__version__,
         description="Recommendations from a trained run.",
-        openapi_url=None,  # `_add_document` has it
-        docs_url=None,  # with scripts from another host; `_add_page` has it with our own
+        openapi_url=None,  # `_add_document` adds it
+        docs_url=None,  # needs scripts of another host; `_add_page` adds it with our own
         redoc_url=None,
-        responses=_PROBLEMS,
+        responses={
+            "4XX": {
+                "model": schemas.ErrorAnswer,
+                "description": "What is wrong with the request.",
+            },
+            503: {
+                "model": schemas.ErrorAnswer,
+                "description": "Too many requests are waiting.",
+            },
+        },
         lifespan=lifespan,
     )
-    app.state.service, app.state.access = service, access
+    app.state.service = service
+    app.state.access = access
     hosts = None if allowed_hosts is None else {host.lower() for host in allowed_hosts}
     _add_middleware(app, service, access, hosts)
-    _add_failures(app)
+    _add_error_handlers(app)
     _add_reading(app, service, access)
     _add_writing(app, service, access)
     _add_page(app, service.budget)
     _add_document(app, access, service.budget)
-    for route in app.routes:  # not in the document, which names each operation once
-        methods = getattr(route, "methods", None) or set()
-        if "GET" in methods:
-            methods.add("HEAD")
+    # Only now, because the document names each operation once.
+    for route in app.routes:
+        if isinstance(route, Route) and route.methods and "GET" in route.methods:
+            route.methods.add("HEAD")
     return app
 
 
 def _add_middleware(
-    app: FastAPI, service: Service, access: Access, hosts: set[str] | None
+    app: FastAPI,
+    service: Service,
+    access: Access,
+    hosts: set[str] | None,
 ) -> None:
-    """The last one added is the outermost."""
+    """Add the middleware; the last one added is the outermost."""
     app.add_middleware(
-        Guard, limits=service.limits, access=access, hosts=hosts, budget=service.budget
+        RequestGuard,
+        limits=service.limits,
+        access=access,
+        hosts=hosts,
+        budget=service.budget,
     )
     if access.origins:
         app.add_middleware(
@@ -157,94 +184,108 @@ def _add_middleware(
             expose_headers=["Retry-After", "X-Request-ID"],
         )
 
-    def pictures() -> str:
+    def picture_hosts() -> str:
         return " ".join(run.picture_hosts for run in service.runs.values())
 
-    app.add_middleware(RequestLog, metrics=service.metrics, hosts=pictures)
+    app.add_middleware(RequestLog, metrics=service.metrics, hosts=picture_hosts)
 
 
 def _add_document(app: FastAPI, access: Access, budget: Budget) -> None:
-    """The OpenAPI document, written once: FastAPI's own route writes it for each request."""
+    """Add the OpenAPI document, written once: FastAPI's own route writes it for each request."""
 
     @app.get("/openapi.json", include_in_schema=False)
     async def document(http: Request) -> Response:
-        root, content = http.scope.get("root_path", "").rstrip("/"), written
-        if root:  # as part of another application
-            content = to_json({**app.openapi(), "servers": [{"url": root}]})
-        budget.charge(client_of(http.scope), len(content) // _FILE_BYTES)
-        return Response(content, media_type="application/json")
+        answer = content
+        # An application that is mounted in another one has a root path.
+        root = http.scope.get("root_path", "").rstrip("/")
+        if root:
+            answer = to_json({**app.openapi(), "servers": [{"url": root}]})
+        _charge_bytes(budget, http.scope, answer)
+        return Response(answer, media_type="application/json")
 
+    # A new route makes FastAPI write the document again, so this comes after it.
     _describe_tokens(app, access)
-    written = to_json(app.openapi())
+    content = to_json(app.openapi())
 
 
 def _describe_tokens(app: FastAPI, access: Access) -> None:
-    """Say in the OpenAPI document which requests need a token; it is made here, once."""
+    """Say in the OpenAPI document, which this creates, which requests need a token."""
     document = app.openapi()
-    document["components"]["securitySchemes"] = {
-        "bearer": {"type": "http", "scheme": "bearer"}
-    }
+    bearer = {"type": "http", "scheme": "bearer"}
+    document["components"]["securitySchemes"] = {"bearer": bearer}
     for path, operations in document["paths"].items():
-        if path in _WRITING or not (access.reading_is_open or path == "/health"):
-            for operation in operations.values():
-                operation["security"] = [{"bearer": []}]
+        is_open = access.reading_is_open or path == "/health"
+        if is_open and path not in _WRITING_PATHS:
+            continue
+        for operation in operations.values():
+            operation["security"] = [{"bearer": []}]
 
 
 def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
-    @app.get("/health", response_model=s.Health)
-    async def health() -> dict[str, Any]:
+    """Add the endpoints that change nothing."""
+
+    @app.get("/health", response_model=schemas.Health)
+    async def health() -> dict[str, object]:
         """Whether the server answers, and which runs it serves."""
-        runs, writable = (
-            service.run_infos(),
-            access.writable and service.store is not None,
-        )
         return {
             "status": "ok",
             "version": __version__,
-            "writable": writable,
-            "runs": runs,
+            "writable": access.writable and service.store is not None,
+            "runs": service.run_infos(),
         }
 
-    @app.post("/recommend", response_model=s.RecommendAnswer)
-    async def recommend(request: s.RecommendRequest, http: Request) -> Response:
+    @app.post("/recommend", response_model=schemas.RecommendAnswer)
+    async def recommend(request: schemas.RecommendRequest, http: Request) -> Response:
         """The best items for known users, or for histories of new users."""
-        # Made from our own values: checking each of them again would cost more than scoring.
-        # After the body, the next message is that the client has hung up.
-        client, writes = client_of(http.scope), access.may_write(http.scope)
-        answer = await service.recommend(request, client, http.receive, writes=writes)
+        # The answer is made from our own values: checking each of them again would cost more than
+        # scoring. After the body, the next message is that the client has hung up.
+        answer = await service.recommend(
+            request,
+            client_of(http.scope),
+            http.receive,
+            writes=access.may_write(http.scope),
+        )
         return Response(answer, media_type="application/json")
 
-    @app.get("/similar/{item}", response_model=s.SimilarAnswer)
+    @app.get("/similar/{item}", response_model=schemas.SimilarAnswer)
     async def similar(item: _Id, n: _Count = 10, run: _Run = "main") -> Response:
         """The nearest neighbours of an item on the item graph."""
-        s.bound("n", n, service.limits.n)
+        schemas.check_limit("n", n, service.limits.n)
         served = service.run(run)
         index = served.model.items.index(item)
-        found = (await served.graph.ready()).similar(index, n)
-        near = [{**served.item(i), "similarity": w} for i, w in found]
-        return JSONResponse({"item": served.item(index), "similar": near})
+        graph = await served.graph.ready()
+        neighbours = [
+            {**served.item(neighbour), "similarity": similarity}
+            for neighbour, similarity in graph.similar(index, n)
+        ]
+        return JSONResponse({"item": served.item(index), "similar": neighbours})
 
-    @app.get("/users", response_model=s.UserAnswer)
+    @app.get("/users", response_model=schemas.UserAnswer)
     async def someone(draw: _Draw = 0) -> Response:
         """A user of the log, drawn by a number."""
         return JSONResponse(await service.user(service.draw(draw)))
 
-    @app.get("/users/{user}", response_model=s.UserAnswer)
+    @app.get("/users/{user}", response_model=schemas.UserAnswer)
     async def users(user: _Id) -> Response:
         """What is known of a user."""
         return JSONResponse(await service.user(user))
 
-    @app.get("/items", response_model=s.ItemsAnswer)
+    @app.get("/items", response_model=schemas.ItemsAnswer)
     async def items(
-        http: Request, query: _Words = "", n: _Count = 20, run: _Run = "main"
+        http: Request,
+        query: _Words = "",
+        n: _Count = 20,
+        run: _Run = "main",
     ) -> Response:
         """Items by title, the most popular first; all words must occur."""
-        s.bound("n", n, service.limits.n)
+        schemas.check_limit("n", n, service.limits.n)
         served = service.run(run)
-        words = 1 + len(set(query.split()))  # each is looked for in every title
-        service.budget.charge(client_of(http.scope), n + words * len(served.ids) // 200)
-        found = await asyncio.to_thread(served.search, query, n)
-        return JSONResponse({"items": [served.item(i) for i in found]})
+        # Each distinct word is looked for in every title.
+        searches = 1 + len(set(query.split()))
+        cost = n + searches * len(served.ids) // 200
+        service.budget.charge(client_of(http.scope), cost)
+        indices = await asyncio.to_thread(served.search, query, n)
+        return JSONResponse({"items": [served.item(index) for index in indices]})
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics(http: Request) -> Response:
@@ -254,23 +295,28 @@ def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
 
 
 def _add_writing(app: FastAPI, service: Service, access: Access) -> None:
-    def count(sent: Any) -> Any:
-        """Before each event is looked at, which takes 5 microseconds."""
-        listed = sent.get("events") if isinstance(sent, dict) else None
-        if isinstance(listed, list):
-            s.bound("events", len(listed), service.limits.events)
+    """Add the endpoints that store events and load runs."""
+
+    def check_number_of_events(sent: object) -> object:
+        """Refuse too many events before each of them is checked, which takes 5 microseconds."""
+        events = sent.get("events") if isinstance(sent, dict) else None
+        if isinstance(events, list):
+            schemas.check_limit("events", len(events), service.limits.events)
         return sent
 
-    @app.post("/events", response_model=s.EventsAnswer)
+    @app.post("/events", response_model=schemas.EventsAnswer)
     async def events(
-        request: Annotated[s.EventsRequest, BeforeValidator(count)], http: Request
+        request: Annotated[
+            schemas.EventsRequest, BeforeValidator(check_number_of_events)
+        ],
+        http: Request,
     ) -> dict[str, int]:
         """Keep new interactions; they count for the next recommendation. Needs the token."""
         access.check(http.scope, TOKEN)
         return {"stored": await service.store_events(request, client_of(http.scope))}
 
-    @app.post("/reload", response_model=s.ReloadAnswer)
-    async def reload(http: Request) -> dict[str, Any]:
+    @app.post("/reload", response_model=schemas.ReloadAnswer)
+    async def reload(http: Request) -> dict[str, object]:
         """Read the run's folder again and serve what is there now. Needs the admin token."""
         access.check(http.scope, ADMIN_TOKEN)
         try:
@@ -282,56 +328,66 @@ def _add_writing(app: FastAPI, service: Service, access: Access) -> None:
         return {"runs": service.run_infos()}
 
 
-def _add_failures(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI) -> None:
+    """Answer errors with their sentence and a status."""
+
     async def answer(http: Request, error: Exception) -> Response:
-        headers: Any = None
+        headers: Mapping[str, str] | None = None
         match error:
             case HTTPException():
-                status, text, headers = (
-                    error.status_code,
-                    str(error.detail),
-                    error.headers,
-                )
+                status = error.status_code
+                message = str(error.detail)
+                headers = error.headers
             case RequestValidationError():
-                errors = error.errors()
-                # What is wrong with a text says more than that it is not a number.
-                first = next(
-                    (e for e in errors if e["type"] in _TEXT_ERRORS), errors[0]
-                )
-                status = 400 if first["type"] == "json_invalid" else 422
-                text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            case UnknownIdError() | s.RequestError() | HistoryUnsupportedError():
-                status, text = 422, str(error)
+                status, message = _describe_invalid(error)
+            case UnknownIdError() | schemas.RequestError() | HistoryUnsupportedError():
+                status = 422
+                message = str(error)
             case OverloadedError():
-                status, text, headers = error.status, str(error), {"Retry-After": "1"}
+                status = error.status
+                message = str(error)
+                headers = {"Retry-After": "1"}
             case StoreError():
-                status, headers = 503, {"Retry-After": "60"}
-                text = "the store of events is full, gone or does not answer: try again later"
+                status = 503
+                message = "the store of events is full, gone or does not answer: try again later"
+                headers = {"Retry-After": "60"}
                 _LOG.error("request %s: %s", http.state.request_id, error)
             case HungUpError():
-                status, text = 499, str(error)
+                status = 499
+                message = str(error)
             case _:
                 raise error  # `RequestLog` answers
         # A lone surrogate in an id cannot be encoded as UTF-8.
-        text = text.encode("utf-8", "backslashreplace").decode()
-        return JSONResponse({"error": text}, status, headers)
+        message = message.encode("utf-8", "backslashreplace").decode()
+        return JSONResponse({"error": message}, status, headers)
 
     for kind in (LeporidError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer)
 
 
+def _describe_invalid(error: RequestValidationError) -> tuple[int, str]:
+    """Return status and message for a request that does not fit its schema."""
+    errors = error.errors()
+    # What is wrong with a text says more than that it is not a number.
+    text_errors = [detail for detail in errors if detail["type"] in _TEXT_ERRORS]
+    first = (text_errors or errors)[0]
+    status = 400 if first["type"] == "json_invalid" else 422
+    place = ".".join(map(str, first["loc"]))
+    return status, f"{place}: {first['msg']}"
+
+
 def _add_page(app: FastAPI, budget: Budget) -> None:
-    """The page at /, its files and /docs; no other host is asked."""
-    own = resources.files("leporid.serve").joinpath("static")
+    """Add the page at /, its files and /docs; nothing is loaded from another host."""
+    files = list(resources.files("leporid.serve").joinpath("static").iterdir())
     swagger = resources.files(fastapi_offline).joinpath("static")
-    scripts = (swagger.joinpath(f"swagger-ui{rest}") for rest in ("-bundle.js", ".css"))
-    for file in (*own.iterdir(), *scripts):
-        kind = _KINDS.get(file.name.rpartition(".")[2])
-        if kind is not None:
-            path = {"index.html": "/", "docs.html": "/docs"}.get(
-                file.name, f"/static/{file.name}"
-            )
-            _add_file(app, path, file.read_bytes(), f"{kind}; charset=utf-8", budget)
+    files.append(swagger.joinpath("swagger-ui-bundle.js"))
+    files.append(swagger.joinpath("swagger-ui.css"))
+    for file in files:
+        media_type = _MEDIA_TYPES.get(file.name.rpartition(".")[2])
+        if media_type is not None:
+            path = _PAGE_PATHS.get(file.name, f"/static/{file.name}")
+            content = file.read_bytes()
+            _add_file(app, path, content, f"{media_type}; charset=utf-8", budget)
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:
@@ -339,10 +395,22 @@ def _add_page(app: FastAPI, budget: Budget) -> None:
 
 
 def _add_file(
-    app: FastAPI, path: str, content: bytes, kind: str, budget: Budget
+    app: FastAPI,
+    path: str,
+    content: bytes,
+    media_type: str,
+    budget: Budget,
 ) -> None:
+    """Add a file of the page at a path."""
+
     async def file(http: Request) -> Response:
-        budget.charge(client_of(http.scope), len(content) // _FILE_BYTES)
-        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+        _charge_bytes(budget, http.scope, content)
+        headers = {"Cache-Control": "no-cache"}
+        return Response(content, media_type=media_type, headers=headers)
 
     app.add_api_route(path, file, include_in_schema=False)
+
+
+def _charge_bytes(budget: Budget, scope: Scope, content: bytes) -> None:
+    """Charge the client of a request for the length of a file."""
+    budget.charge(client_of(scope), len(content) // _FILE_BYTES_PER_WORK)

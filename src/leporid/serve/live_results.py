@@ -5,15 +5,17 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leporid.errors import DataError
 from leporid.evaluation import Comparison, compare_groups
-from leporid.serve.store import existing_store
+from leporid.serve.store import EventStore, existing_store
 
 _METRIC = "hits per list"
+_SECONDS_PER_DAY = 86400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,48 +23,72 @@ class LiveResult:
     """What users did with the lists of two runs."""
 
     comparison: Comparison
-    """Of the compared run minus the main one; the value of a user is their hits per list."""
+    """Compared run minus main run; the value of a user is their hits per list."""
     users: tuple[int, int]
+    """Number of users of the compared run, and of the main run."""
     lists: tuple[int, int]
-    """Of the compared run, and of the main one."""
+    """Number of lists of the compared run, and of the main run."""
     left_out: int
-    """Users who were shown lists of both, because the share was changed."""
+    """Users who were shown lists of both runs, because the share was changed."""
 
     @property
     def users_needed(self) -> int | None:
-        """Users of both runs still to come until the interval excludes zero at this difference.
+        """Further users of both runs until the interval excludes zero at this difference.
 
-        None: nothing can be said yet.
+        None means that it cannot be estimated yet.
         """
-        of = self.comparison
-        if of.outcome != "level":
+        comparison = self.comparison
+        if comparison.outcome != "level":
             return 0
-        if of.difference == 0 or of.low == of.high:
+        if comparison.difference == 0 or comparison.low == comparison.high:
             return None
-        grows = (
-            (of.high - of.low) / 2 / of.difference
-        ) ** 2  # the interval narrows by its root
-        return max(1, math.ceil(of.n_users * (grows - 1)))
+        half_width = (comparison.high - comparison.low) / 2
+        # The interval narrows by the square root of the number of users.
+        factor = (half_width / comparison.difference) ** 2
+        return max(1, math.ceil(comparison.n_users * (factor - 1)))
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One row per run, the main one first."""
-        of, keys = self.comparison, ("run", "users", "lists", _METRIC)
-        values = (of.name_a, of.name_b), self.users, self.lists, (of.mean_a, of.mean_b)
-        return [dict(zip(keys, row, strict=True)) for row in zip(*values, strict=True)][
-            ::-1
+    def rows(self) -> list[dict[str, str | int | float]]:
+        """Return one row per run, the main run first."""
+        comparison = self.comparison
+        users_compare, users_main = self.users
+        lists_compare, lists_main = self.lists
+        return [
+            {
+                "run": comparison.name_b,
+                "users": users_main,
+                "lists": lists_main,
+                _METRIC: comparison.mean_b,
+            },
+            {
+                "run": comparison.name_a,
+                "users": users_compare,
+                "lists": lists_compare,
+                _METRIC: comparison.mean_a,
+            },
         ]
 
     def sentence(self) -> str:
-        """The outcome, and whether there is enough to decide."""
-        of, needed = self.comparison, self.users_needed
+        """Return the outcome, and whether there is enough data to decide."""
+        comparison = self.comparison
+        needed = self.users_needed
         if needed is None:
-            return f"{of.name_a} and {of.name_b} do not differ yet, or have too few users to say"
+            return (
+                f"{comparison.name_a} and {comparison.name_b} do not differ yet, or have too few "
+                "users to say"
+            )
+        outcome = comparison.describe()
         if needed == 0:
-            return f"{of.describe()}; the interval excludes zero: there is enough to decide"
-        more = (
-            f"about {needed:,} more users are needed for the interval to exclude zero"
+            return f"{outcome}; the interval excludes zero: there is enough to decide"
+        return (
+            f"{outcome}; about {needed:,} more users are needed for the interval to exclude zero "
+            "at this difference"
         )
-        return f"{of.describe()}; {more} at this difference"
+
+
+_HitsByUser: TypeAlias = defaultdict[str, list[int]]
+"""The number of hits of each list that a user was shown, by user."""
+_HitsByRun: TypeAlias = dict[str, _HitsByUser]
+"""Hits for 'main' and for 'compare'."""
 
 
 def compare_live(store: str | Path, days: float = 7) -> list[LiveResult]:
@@ -70,48 +96,68 @@ def compare_live(store: str | Path, days: float = 7) -> list[LiveResult]:
 
     A hit is an item of a list with an event of the same user within `days` after the list.
     """
-    times, hits = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
     with contextlib.closing(existing_store(store)) as opened:
-        for user, item, time in opened.events():
-            times[user, item].append(time)
-        for main, compare, run, user, items, time in opened.impressions():
-            spans = [
-                [t - time for t in times.get((user, item), ())] for item in set(items)
-            ]
-            count = sum(
-                any(0 <= after <= days * 86400 for after in span) for span in spans
-            )
-            hits[main, compare, run, user].append(count)
-    if not hits:
+        hits_by_pair = _count_hits(opened, days)
+    if not hits_by_pair:
         raise DataError(
             "the store holds no impressions: leporid serve --share keeps them"
         )
     return [
-        _result(main, compare, hits)
-        for main, compare in dict.fromkeys(k[:2] for k in hits)
+        _compare_pair(main, compare, hits)
+        for (main, compare), hits in hits_by_pair.items()
     ]
 
 
-def _result(main: str, compare: str, hits: dict[Any, list[int]]) -> LiveResult:
-    sides = [
-        {
-            key[3]: counts
-            for key, counts in hits.items()
-            if key[:3] == (main, compare, run)
-        }
-        for run in ("compare", "main")
-    ]
-    both = sides[0].keys() & sides[1].keys()
-    kept = [
-        [counts for user, counts in side.items() if user not in both] for side in sides
-    ]
-    # A run that nobody was shown yet has no hits: one user says as little as none.
-    a, b = (
-        np.array([float(np.mean(counts)) for counts in side] or [0.0]) for side in kept
+def _count_hits(store: EventStore, days: float) -> dict[tuple[str, str], _HitsByRun]:
+    """Count the hits of every list in a store, by the folders of the main and compared run."""
+    event_times = defaultdict[tuple[str, str], list[int]](list)
+    for event in store.events():
+        event_times[event.user, event.item].append(event.time)
+    hits_by_pair: defaultdict[tuple[str, str], _HitsByRun] = defaultdict(
+        lambda: {"main": defaultdict(list), "compare": defaultdict(list)}
+    )
+    for shown in store.impressions():
+        hits = 0
+        for item in set(shown.items):
+            delays = [t - shown.time for t in event_times.get((shown.user, item), ())]
+            hits += any(0 <= delay <= days * _SECONDS_PER_DAY for delay in delays)
+        hits_by_run = hits_by_pair[shown.main, shown.compare]
+        hits_by_run[shown.run][shown.user].append(hits)
+    return hits_by_pair
+
+
+def _compare_pair(main: str, compare: str, hits: _HitsByRun) -> LiveResult:
+    """Compare two runs, without users who were shown lists of both."""
+    users_of_both = hits["main"].keys() & hits["compare"].keys()
+    main_counts = _counts_without(hits["main"], users_of_both)
+    compare_counts = _counts_without(hits["compare"], users_of_both)
+    comparison = compare_groups(
+        _hits_per_list(compare_counts),
+        _hits_per_list(main_counts),
+        _METRIC,
+        name_a=compare,
+        name_b=main,
     )
     return LiveResult(
-        comparison=compare_groups(a, b, _METRIC, name_a=compare, name_b=main),
-        users=(len(kept[0]), len(kept[1])),
-        lists=(sum(map(len, kept[0])), sum(map(len, kept[1]))),
-        left_out=len(both),
+        comparison=comparison,
+        users=(len(compare_counts), len(main_counts)),
+        lists=(sum(map(len, compare_counts)), sum(map(len, main_counts))),
+        left_out=len(users_of_both),
     )
+
+
+def _counts_without(
+    hits: _HitsByUser,
+    left_out: set[str],
+) -> list[list[int]]:
+    """Return the hits of each user who is not left out."""
+    return [counts for user, counts in hits.items() if user not in left_out]
+
+
+def _hits_per_list(counts: list[list[int]]) -> NDArray[np.float64]:
+    """Return the mean of each user, or one zero if there are no users.
+
+    A comparison needs a value; one user says as little as none.
+    """
+    means = [float(np.mean(user_counts)) for user_counts in counts]
+    return np.array(means or [0.0])

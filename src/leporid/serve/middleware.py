@@ -1,4 +1,4 @@
-"""The outer layers: what is counted of every request, and which are let in."""
+"""The outer layers of the application: they count requests and decide which are let in."""
 
 import asyncio
 import logging
@@ -18,6 +18,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leporid.serve.access import Access
@@ -27,18 +28,18 @@ from leporid.serve.schemas import ServeLimits
 POLICY = (
     "default-src 'self'; img-src 'self' data: {}; base-uri 'none'; form-action 'none'"
 )
-"""What our pages may load; pictures from the hosts that the table of items names, too."""
-_BYTES = 10
-"""Of a body, per unit of work: parsing 1 MiB holds up everybody for 25 ms."""
-_METRICS_BYTES = 100
-"""Of the text for Prometheus, per unit of work: 12,700 of them take 1.3 ms."""
+"""Content-Security-Policy: what our pages may load, with a place for the hosts of pictures."""
+_BODY_BYTES_PER_WORK = 10
+"""Bytes of a body per unit of work: parsing 1 MiB delays everybody for 25 ms."""
+_METRICS_BYTES_PER_WORK = 100
+"""Bytes of the text for Prometheus per unit of work: 12,700 bytes take 1.3 ms."""
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 ]
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_SECONDS = 60.0
+_LOG_SECONDS = 60.0
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
@@ -48,13 +49,15 @@ class LogRateLimit(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[object, tuple[float, int]] = {}
+        """Time of the last message that passed, and the number suppressed since, by message."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind, _, trace = record.exc_info or (None, None, None)
-        key = record.msg, kind, str(extract_tb(trace, -1))  # the line that raised it
-        last, suppressed = self._last.get(key, (-_SECONDS, 0))
+        line_that_raised = str(extract_tb(trace, -1))
+        key = (record.msg, kind, line_that_raised)
+        last, suppressed = self._last.get(key, (-_LOG_SECONDS, 0))
         now = time.monotonic()
-        if now - last < _SECONDS:
+        if now - last < _LOG_SECONDS:
             self._last[key] = last, suppressed + 1
             return False
         self._last[key] = now, 0
@@ -73,70 +76,77 @@ class Metrics:
     """The counters of one application, in a registry of its own."""
 
     def __init__(self, **gauges: Callable[[], float]) -> None:
-        """`gauges` are asked for their value whenever the metrics are read."""
-        self._registry = own = CollectorRegistry()
-        self._length = 10_000
-        labels = ("path", "method", "status")
+        """Create the counters; `gauges` return their value whenever the metrics are read."""
+        registry = CollectorRegistry()
+        self._registry = registry
+        self._text_length = 10_000
         self._requests = Counter(
-            "leporid_requests", "Answered requests.", labels, registry=own
+            "leporid_requests",
+            "Answered requests.",
+            ("path", "method", "status"),
+            registry=registry,
         )
         self._seconds = Histogram(
             "leporid_request_seconds",
             "Time to answer.",
             ["path"],
             buckets=_BUCKETS,
-            registry=own,
+            registry=registry,
         )
-        self.events = Counter("leporid_events", "Events kept.", registry=own)
+        self.events = Counter("leporid_events", "Events kept.", registry=registry)
         self.impressions = Counter(
-            "leporid_impressions", "Impressions kept.", registry=own
+            "leporid_impressions", "Impressions kept.", registry=registry
         )
         self.lost_impressions = Counter(
             "leporid_lost_impressions",
             "Impressions that the store refused.",
-            registry=own,
+            registry=registry,
         )
-        self.reloads = Counter("leporid_reloads", "Runs loaded again.", registry=own)
+        self.reloads = Counter(
+            "leporid_reloads", "Runs loaded again.", registry=registry
+        )
         self.connections = Gauge(
-            "leporid_connections", "Open connections.", registry=own
+            "leporid_connections", "Open connections.", registry=registry
         )
         self.refused = Counter(
             "leporid_refused_connections",
             "Closed because there were too many.",
-            registry=own,
+            registry=registry,
         )
         resident = Gauge(
-            "process_resident_memory_bytes", "Resident memory.", registry=own
+            "process_resident_memory_bytes", "Resident memory.", registry=registry
         )
         resident.set_function(lambda: psutil.Process().memory_info().rss)
         for name, value in gauges.items():
-            about = name.replace("_", " ").capitalize()
-            Gauge(f"leporid_{name}", f"{about}.", registry=own).set_function(value)
+            words = name.replace("_", " ").capitalize()
+            gauge = Gauge(f"leporid_{name}", f"{words}.", registry=registry)
+            gauge.set_function(value)
 
     def request(self, path: str, method: str, status: int, seconds: float) -> None:
-        """Count one answered request; `path` is the route's pattern, so there are few of them."""
+        """Count an answered request; `path` is the pattern of its route, so there are few paths."""
         self._requests.labels(path, method, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
     @property
     def cost(self) -> int:
-        """Work of `text`, by the length that it had last."""
-        return self._length // _METRICS_BYTES
+        """Work of `text`, estimated from the length that it had last."""
+        return self._text_length // _METRICS_BYTES_PER_WORK
 
     def text(self) -> bytes:
-        """Everything, in the text format that Prometheus reads."""
+        """Return all metrics in the text format that Prometheus reads."""
         text = generate_latest(self._registry)
-        self._length = len(text)
+        self._text_length = len(text)
         return text
 
 
 @dataclass
 class RequestLog:
-    """Names, counts and times every request, and puts safe headers on its answer."""
+    """Names, counts and times every request, and adds security headers to its answer."""
 
     app: ASGIApp
     metrics: Metrics
     hosts: Callable[[], str]
+    """Returns the hosts of pictures."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -144,15 +154,18 @@ class RequestLog:
             return
         began = time.perf_counter()
         status = 0
-        sent = dict(scope["headers"]).get(b"x-request-id", b"")
-        identity = (
-            sent.decode() if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(8)
-        )
-        scope.setdefault("state", {})["request_id"] = identity
-        policy = (b"content-security-policy", POLICY.format(self.hosts()).encode())
-        headers = [*_HEADERS, policy, (b"x-request-id", identity.encode())]
+        sent_id = dict(scope["headers"]).get(b"x-request-id", b"")
+        is_valid = _REQUEST_ID.fullmatch(sent_id)
+        request_id = sent_id.decode() if is_valid else secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = request_id
+        policy = POLICY.format(self.hosts())
+        headers = [
+            *_HEADERS,
+            (b"content-security-policy", policy.encode()),
+            (b"x-request-id", request_id.encode()),
+        ]
 
-        async def counted(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -160,35 +173,35 @@ class RequestLog:
             await send(message)
 
         try:
-            await self.app(scope, receive, counted)
+            await self.app(scope, receive, send_with_headers)
         except Exception as error:
-            # Not raised: uvicorn would log a traceback per request.
-            _LOG.error("request %s failed", identity, exc_info=error)
+            # It is not raised again, because uvicorn would log a traceback per request.
+            _LOG.error("request %s failed", request_id, exc_info=error)
             if not status:
-                text = "the server could not answer; its log says why"
-                await refusal(500, text)(scope, receive, counted)
+                answer = refusal(500, "the server could not answer; its log says why")
+                await answer(scope, receive, send_with_headers)
         finally:
             # All unknown paths and methods share one label, so there are few labels.
-            path = getattr(scope.get("route"), "path", "other")
+            route = scope.get("route")
+            path = route.path if isinstance(route, Route) else "other"
             method = "other" if path == "other" or status == 405 else scope["method"]
-            self.metrics.request(
-                path, method, status or 500, time.perf_counter() - began
-            )
+            seconds = time.perf_counter() - began
+            self.metrics.request(path, method, status or 500, seconds)
 
 
 @dataclass
-class Guard:
-    """Lets in who may read, and reads a bounded body in bounded time, which the budget pays for.
+class RequestGuard:
+    """Refuses requests that may not read, and reads a bounded body in bounded time.
 
-    The requests of an address begin one after another, those for the health in a row of their own.
-    `hosts` are the names under which the server may be asked, besides the address that the
-    connection came to; None lets every name pass.
+    The budget pays for bodies. Requests of one address begin one after another; requests for the
+    health have a queue of their own.
     """
 
     app: ASGIApp
     limits: ServeLimits
     access: Access
     hosts: Collection[str] | None
+    """Names that a Host header may have besides the connection's address; None allows all."""
     budget: Budget
     turns: Turns = field(default_factory=Turns)
 
@@ -198,109 +211,126 @@ class Guard:
             return
         await self.turns.wait(f"{client_of(scope)} {is_health(scope)}")
         headers = dict(scope["headers"])
+        refused = self._check_host(scope, headers) or self._check_token(scope, headers)
         try:
-            body = self._refused(scope, headers) or await self._body(
-                scope, headers, receive
-            )
+            result = refused or await self._read_body(scope, headers, receive)
         except ClientOverloadedError as error:
-            body = refusal(429, str(error), {"retry-after": "1"})
-        if isinstance(body, JSONResponse):
-            await body(scope, receive, send)
+            result = refusal(429, str(error), {"retry-after": "1"})
+        if isinstance(result, JSONResponse):
+            await result(scope, receive, send)
         else:
-            await self.app(scope, _replayed(body, receive), send)
+            await self.app(scope, _replayed(result, receive), send)
 
-    def _refused(
-        self, scope: Scope, headers: dict[bytes, bytes]
+    def _check_host(
+        self,
+        scope: Scope,
+        headers: dict[bytes, bytes],
     ) -> JSONResponse | None:
-        """The answer to a request without a token, or for another host, or for several."""
-        named = sum(name == b"host" for name, _ in scope["headers"])
-        if (
-            named > 1
-        ):  # RFC 9112, 3.2: a proxy before us may have believed the other one
-            return refusal(400, f"the request has {named} Host headers: send one")
-        if named == 0 and scope.get("http_version") == "1.1":
+        """Return the refusal of a request for another host or for several, or None."""
+        count = sum(name == b"host" for name, _ in scope["headers"])
+        if count > 1:
+            # RFC 9112, 3.2: a proxy before us may have believed the other one.
+            return refusal(400, f"the request has {count} Host headers: send one")
+        if count == 0 and scope.get("http_version") == "1.1":
             return refusal(400, "the request has no Host header: send one")
-        if self.hosts is not None:
-            host = _host(headers.get(b"host", b"").decode("latin-1"))
-            if host not in self.hosts and host != (scope.get("server") or ("",))[0]:
-                text = f"this server is not called {host!r}: start it with --allowed-hosts {host}"
-                return refusal(400, text)
-        # A balancer asks for the health of a server, and has no token.
+        if self.hosts is None:
+            return None
+        host = _host_name(headers.get(b"host", b"").decode("latin-1"))
+        server_address = (scope.get("server") or ("",))[0]
+        if host in self.hosts or host == server_address:
+            return None
+        message = (
+            f"this server is not called {host!r}: start it with --allowed-hosts {host}"
+        )
+        return refusal(400, message)
+
+    def _check_token(
+        self,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+    ) -> JSONResponse | None:
+        """Return the refusal of a request without a token that it needs, or None."""
+        # A load balancer asks for the health of a server, and has no token.
         if is_health(scope) or self.access.may_read(headers.get(b"authorization", b"")):
             return None
-        # A browser asks its user for a name and a password then.
+        # This makes a browser ask its user for a name and a password.
         challenge = {
             "www-authenticate": 'Bearer, Basic realm="leporid: the token as password"'
         }
         return refusal(401, "the token is missing or wrong", challenge)
 
-    async def _body(
-        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive
+    async def _read_body(
+        self,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        receive: Receive,
     ) -> bytes | JSONResponse:
-        """The whole body, or what is answered where there is something wrong with it."""
-        most, client = self.limits.body_bytes, client_of(scope)
-        too_long = 413, f"the body is larger than {most} bytes: send fewer at once"
-        length = headers.get(b"content-length", b"")
-        announced = int(length[:20]) if length.isdigit() else 0
-        if announced > most:
-            return refusal(*too_long)
-        free = is_health(scope)
-        if not free:
-            self.budget.charge(client, 1 + announced // _BYTES)
-        parts, size, more = [], 0, True
+        """Return the whole body, or the refusal of a body that is too long or too slow."""
+        limit = self.limits.body_bytes
+        too_long = f"the body is larger than {limit} bytes: send fewer at once"
+        content_length = headers.get(b"content-length", b"")
+        announced = int(content_length[:20]) if content_length.isdigit() else 0
+        if announced > limit:
+            return refusal(413, too_long)
+        client = client_of(scope)
+        is_free = is_health(scope)
+        if not is_free:
+            self.budget.charge(client, 1 + announced // _BODY_BYTES_PER_WORK)
+        body = bytearray()
+        is_complete = False
         try:
             async with asyncio.timeout(self.limits.body_seconds):
-                while more:
+                while not is_complete:
                     message = await receive()
                     if message["type"] != "http.request":
                         break
-                    part = message.get("body", b"")
-                    parts.append(part)
-                    size += len(part)
-                    if size > most:
-                        return refusal(*too_long)
-                    more = message.get("more_body", False)
+                    body += message.get("body", b"")
+                    if len(body) > limit:
+                        return refusal(413, too_long)
+                    is_complete = not message.get("more_body", False)
         except TimeoutError:
             return refusal(408, "the body did not come in time: send it at once")
-        if size > announced and not free:  # in chunks
-            self.budget.charge(client, size // _BYTES)
-        return b"".join(parts)
+        # A body in chunks was not announced.
+        if len(body) > announced and not is_free:
+            self.budget.charge(client, len(body) // _BODY_BYTES_PER_WORK)
+        return bytes(body)
 
 
 def is_health(scope: Scope) -> bool:
-    """Whether this is the request that no limit stops."""
+    """Whether this is GET /health, which no limit stops."""
     return bool(scope["path"].removeprefix(scope.get("root_path", "")) == "/health")
 
 
 def client_of(scope: Scope) -> str:
-    """The address that asks; behind a proxy on this machine, the one the proxy names."""
+    """Return the client's address; behind a proxy on this machine, the one the proxy names."""
     return (scope.get("client") or ("",))[0]
 
 
 def refusal(
-    status: int, text: str, headers: dict[str, str] | None = None
+    status: int,
+    message: str,
+    headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    """One sentence, and the end of the connection: a body may still be on its way."""
-    return JSONResponse(
-        {"error": text}, status, {"connection": "close", **(headers or {})}
-    )
+    """Return an answer that ends the connection, because a body may still be on its way."""
+    all_headers = {"connection": "close", **(headers or {})}
+    return JSONResponse({"error": message}, status, all_headers)
 
 
-def _host(header: str) -> str:
-    """The name or address in a Host header, without the port, in lower case."""
-    name = (
-        header[1:].partition("]")[0]
-        if header.startswith("[")
-        else header.partition(":")[0]
-    )
+def _host_name(header: str) -> str:
+    """Return the name or address in a Host header, without the port, in lower case."""
+    if header.startswith("["):
+        name, _, _ = header[1:].partition("]")
+    else:
+        name, _, _ = header.partition(":")
     return name.lower()
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """`receive` for the application: the body that was read already, then what comes after."""
-    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    """Return a `receive` that delivers the body already read, then what comes after it."""
+    message: Message = {"type": "http.request", "body": body, "more_body": False}
+    unread = [message]
 
     async def replay() -> Message:
-        return first.pop() if first else await receive()
+        return unread.pop() if unread else await receive()
 
     return replay

@@ -1,9 +1,8 @@
-"""The rules of a request: what they cost, and how they are bound to a run."""
+"""Rules of a request: what they cost, and how they are bound to a run."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from leporid.errors import LeporidError, shortened
 from leporid.ranking import BoundRules, Rules
@@ -12,7 +11,10 @@ from leporid.serve.schemas import RequestError
 
 
 def bind_cost(rules: Rules, n_items: int) -> int:
-    """Work in units of 10 microseconds (measured: 0.1 to 4 times that): columns times items."""
+    """Estimate the work of binding rules, in units of 10 microseconds.
+
+    It grows with the columns and the items; measured times are 0.1 to 4 times the estimate.
+    """
     conditions = [*rules.only.values(), *rules.exclude.values()]
     columns = (
         len(conditions)
@@ -25,28 +27,33 @@ def bind_cost(rules: Rules, n_items: int) -> int:
 
 
 async def bind_rules(
-    asked: dict[str, Any] | None, run: LoadedRun, n: int, charge: Callable[[int], None]
+    settings: Mapping[str, object] | None,
+    run: LoadedRun,
+    n: int,
+    charge: Callable[[int], None],
 ) -> BoundRules | None:
-    """The rules for lists of `n` items, once `charge` has let their work pass."""
-    if asked is None:
+    """Bind the rules of a request to a run, for lists of `n` items.
+
+    `charge` is called with their work before it is done, and may refuse it.
+    """
+    if settings is None:
         return None
     with _as_request_errors():
-        # A name of a megabyte is unknown by its beginning, and is not searched for what is like it.
-        rules = Rules.from_dict({name[:40]: value for name, value in asked.items()})
+        # The search for a similar setting is slow with a name of a megabyte, so names are cut.
+        short = {name[:40]: value for name, value in settings.items()}
+        rules = Rules.from_dict(short)
     charge(bind_cost(rules, len(run.ids)))
     with _as_request_errors():
-        bound = await asyncio.to_thread(rules.bind, run.catalogue)
+        bound = await asyncio.to_thread(rules.bind, run.item_columns)
         bound.check_n(n)
     return bound
 
 
 @contextmanager
 def _as_request_errors() -> Iterator[None]:
+    """Turn what is wrong with rules into a `RequestError`."""
     try:
         yield
-    except (
-        LeporidError,
-        UnicodeError,
-        RecursionError,
-    ) as error:  # a lone surrogate is no id
+    # A lone surrogate in an id is a UnicodeError.
+    except (LeporidError, UnicodeError, RecursionError) as error:
         raise RequestError(f"rules: {shortened(error, 300)}") from error

@@ -1,4 +1,4 @@
-"""What requests and answers look like, and how much one request may ask for.
+"""Schemas of requests and answers, and how much one request may ask for.
 
 The OpenAPI document is generated from these classes.
 """
@@ -21,19 +21,19 @@ from leporid.config import Config, setting
 from leporid.errors import LeporidError
 
 ID_LENGTH = 256
-"""Characters of an id."""
+"""Most characters of an id."""
 Id = StrictInt | Annotated[StrictStr, Field(max_length=ID_LENGTH)]
-"""'42' finds 42 where the ids of the log are whole numbers.
+"""An external id; '42' finds 42 if the ids of the log are whole numbers.
 
-The length also refuses a lone surrogate, which no database keeps: it has to be encoded first.
+The length also refuses a lone surrogate, which no database stores: measuring it encodes the text.
 """
 RunName = Literal["main", "compare"]
 
-_MOST = 100_000
-"""Entries of any list, whatever the limits are."""
+_MAX_ENTRIES = 100_000
+"""Most entries of any list, whatever the limits are."""
 _Entry = TypeVar("_Entry")
-_Bounded = Annotated[list[_Entry], Field(max_length=_MOST, fail_fast=True)]
-"""The first error ends the check: a body of 1 MiB may hold 350,000 of them."""
+_Bounded = Annotated[list[_Entry], Field(max_length=_MAX_ENTRIES, fail_fast=True)]
+"""A list whose check ends with the first error: a body of 1 MiB may hold 350,000 of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +44,13 @@ class ServeLimits(Config):
     """Size of a request's body."""
     n: int = setting(200, at_least=1)
     """Items recommended to one user, or listed at once."""
-    users: int = setting(256, at_least=1, at_most=_MOST)
+    users: int = setting(256, at_least=1, at_most=_MAX_ENTRIES)
     """Users and histories in one request."""
     history_length: int = setting(1000, at_least=1)
     """Items of one history; of a known user with new events, the last ones."""
-    item_list: int = setting(20_000, at_least=1, at_most=_MOST)
+    item_list: int = setting(20_000, at_least=1, at_most=_MAX_ENTRIES)
     """Items named in one request, in all its lists together."""
-    events: int = setting(1000, at_least=1, at_most=_MOST)
+    events: int = setting(1000, at_least=1, at_most=_MAX_ENTRIES)
     """Events in one request."""
     cost: int = setting(60_000, at_least=1)
     """Work that one request may ask for: 20 + n per user, 4 per explained item."""
@@ -59,7 +59,7 @@ class ServeLimits(Config):
     waiting: int = setting(400_000, at_least=1)
     """Work that may wait; beyond it requests are turned away with 503, large ones at half of it."""
     waiting_per_client: int = setting(200_000, at_least=1)
-    """The same for one client's address, with 429."""
+    """Work of one client's address that may wait; beyond it requests are refused with 429."""
     client_rate: int = setting(100_000, at_least=1)
     """Work per second of one address, with a body (1 per 10 bytes) and what is searched through."""
     client_burst: int = setting(200_000, at_least=1)
@@ -67,7 +67,7 @@ class ServeLimits(Config):
     connections: int = setting(500, at_least=1)
     """Connections held at once; on one more only /health is answered, the rest with 503."""
     connections_per_client: int = setting(100, at_least=1)
-    """The same for one address, with 429."""
+    """Connections of one address held at once; on one more all but /health get 429."""
     header_seconds: float = setting(10.0, above=0)
     """Until the headers of a request must be there; then the connection is closed."""
     body_seconds: float = setting(20.0, above=0)
@@ -84,27 +84,33 @@ class RequestError(LeporidError):
     """The request is readable, but asks for too much or for nothing."""
 
 
-def bound(what: str, value: int, limit: int) -> None:
-    """Refuse what is too much."""
+def check_limit(what: str, value: int, limit: int) -> None:
+    """Raise a `RequestError` if a value exceeds its limit."""
     if value > limit:
         raise RequestError(f"{what}: {value} is more than this server allows ({limit})")
 
 
-class _In(BaseModel):
+class _StrictRequest(BaseModel):
+    """Base of requests: an unknown name is an error."""
+
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
-    def _first_extra(cls, sent: Any) -> Any:
-        """`extra` alone collects an error for each of 100,000 unknown names."""
-        for name in sent if isinstance(sent, dict) else ():
+    def _refuse_first_unknown(cls, sent: object) -> object:
+        """Raise an error for the first unknown name.
+
+        Without this, `extra` collects an error for each of 100,000 unknown names.
+        """
+        names = sent if isinstance(sent, dict) else ()
+        for name in names:
             if name not in cls.model_fields:
                 known = ", ".join(cls.model_fields)
                 raise PydanticCustomError("extra", f"{name[:40]!r} is none of {known}")
         return sent
 
 
-class RecommendRequest(_In):
+class RecommendRequest(_StrictRequest):
     """Known users, or histories of new users (or both)."""
 
     users: _Bounded[Id] = Field(
@@ -144,27 +150,31 @@ class RecommendRequest(_In):
             raise RequestError(
                 "include_seen and exclude_seen say the same: give include_seen alone"
             )
-        asked = len(self.users) + len(self.histories)
-        if asked == 0:
+        n_lists = len(self.users) + len(self.histories)
+        if n_lists == 0:
             raise RequestError("give at least one user or one history")
-        bound("users and histories", asked, limits.users)
-        bound("n", self.n, limits.n)
-        named = len(self.exclude) + len(self.candidates or ())
+        check_limit("users and histories", n_lists, limits.users)
+        check_limit("n", self.n, limits.n)
+        n_items = len(self.exclude) + len(self.candidates or ())
         for number, history in enumerate(self.histories):
             if not history:
                 raise RequestError(
                     f"history {number} is empty: give at least one item id"
                 )
-            bound(f"items in history {number}", len(history), limits.history_length)
-            named += len(history)
-        bound("items named in the request", named, limits.item_list)
+            check_limit(
+                f"items in history {number}", len(history), limits.history_length
+            )
+            n_items += len(history)
+        check_limit("items named in the request", n_items, limits.item_list)
 
     def shows_seen(self) -> bool | None:
-        """`include_seen`, from whichever of its two names was sent; None does as trained."""
-        return self.include_seen if self.exclude_seen is None else not self.exclude_seen
+        """Return `include_seen` by whichever of its two names was sent; None means as trained."""
+        if self.exclude_seen is None:
+            return self.include_seen
+        return not self.exclude_seen
 
 
-class EventIn(_In):
+class EventIn(_StrictRequest):
     """One interaction."""
 
     user: Id
@@ -174,18 +184,19 @@ class EventIn(_In):
     )
 
 
-class EventsRequest(_In):
+class EventsRequest(_StrictRequest):
     """New interactions."""
 
     events: _Bounded[EventIn] = Field(min_length=1)
 
     def check(self, limits: ServeLimits) -> None:
         """Refuse too many events, and users that no store can keep."""
-        bound("events", len(self.events), limits.events)
+        check_limit("events", len(self.events), limits.events)
         for event in self.events:
-            if not 0 < len(str(event.user)) <= ID_LENGTH:
+            user = str(event.user)
+            if not 0 < len(user) <= ID_LENGTH:
                 raise RequestError(f"a user id has 1 to {ID_LENGTH} characters")
-            if "\0" in str(event.user):
+            if "\0" in user:
                 raise RequestError(
                     "a user id must not contain NUL: no database would keep it"
                 )
@@ -220,7 +231,7 @@ class Recommendation(Item):
     because: list[Reason] | None = None
 
 
-class Result(BaseModel):
+class UserResult(BaseModel):
     """The list of one user; shorter than n where fewer items remain."""
 
     user: int | str | None
@@ -260,7 +271,7 @@ class RecommendAnswer(BaseModel):
     impressions: int = Field(
         description="Lists of this answer that are on disk, under --share."
     )
-    results: list[Result]
+    results: list[UserResult]
 
 
 class SimilarItem(Item):
@@ -315,7 +326,7 @@ class Health(BaseModel):
     runs: list[RunInfo]
 
 
-class Problem(BaseModel):
+class ErrorAnswer(BaseModel):
     """What went wrong, in one sentence."""
 
     error: str

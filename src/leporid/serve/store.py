@@ -1,4 +1,4 @@
-"""New interactions and shown lists, kept durably: what was answered as stored survives a kill."""
+"""New interactions and shown lists, stored so that what was confirmed survives a crash."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from leporid.data import Duplicates, IdMap, Interactions
 from leporid.errors import DataError, import_extra
 
 _TABLES = (
@@ -25,17 +21,21 @@ _TABLES = (
     'TEXT NOT NULL, run TEXT NOT NULL, "user" TEXT NOT NULL, items TEXT NOT NULL, '
     "time BIGINT NOT NULL)",
 )
-_INDEX = 'CREATE INDEX IF NOT EXISTS events_user ON events ("user", time, id)'
-_INSERT = 'INSERT INTO events ("user", item, time) VALUES ({mark}, {mark}, {mark})'
-_LAST = 'SELECT item FROM events WHERE "user" = {mark} ORDER BY time DESC, id DESC LIMIT {mark}'
-_ALL = 'SELECT "user", item, time FROM events ORDER BY id'
-_SHOWN = 'main, compare, run, "user", items, time'
-_INSERT_SHOWN = (
-    f"INSERT INTO impressions ({_SHOWN}) VALUES ({', '.join(['{mark}'] * 6)})"
+_CREATE_INDEX = 'CREATE INDEX IF NOT EXISTS events_user ON events ("user", time, id)'
+_INSERT_EVENT = 'INSERT INTO events ("user", item, time) VALUES ({0}, {0}, {0})'
+_SELECT_EVENTS = 'SELECT "user", item, time FROM events ORDER BY id'
+_SELECT_LAST_ITEMS = (
+    'SELECT item FROM events WHERE "user" = {0} ORDER BY time DESC, id DESC LIMIT {0}'
+)
+_INSERT_IMPRESSION = (
+    'INSERT INTO impressions (main, compare, run, "user", items, time) '
+    "VALUES ({0}, {0}, {0}, {0}, {0}, {0})"
+)
+_SELECT_IMPRESSIONS = (
+    'SELECT main, compare, run, "user", items, time FROM impressions ORDER BY id'
 )
 _MEMORY = ":memory:"
-"""What SQLite takes for the name of a database that ends with its connection."""
-_ALL_SHOWN = f"SELECT {_SHOWN} FROM impressions ORDER BY id"
+"""SQLite's name for a database that ends with its connection."""
 
 
 class StoreError(DataError):
@@ -43,7 +43,7 @@ class StoreError(DataError):
 
 
 class Event(NamedTuple):
-    """One interaction; ids as text, whatever they are in the log."""
+    """One interaction; its ids are text, whatever they are in the interaction log."""
 
     user: str
     item: str
@@ -55,22 +55,29 @@ class Impression(NamedTuple):
     """One list that a user was shown while two runs were served side by side."""
 
     main: str
+    """Folder of the main run."""
     compare: str
-    """Folders of the two runs."""
+    """Folder of the run that it is compared with."""
     run: str
-    """'main' or 'compare': which of them made the list."""
+    """The run that made the list: 'main' or 'compare'."""
     user: str
     items: tuple[str, ...]
     time: int
     """Seconds since 1970."""
 
 
+StoreRows: TypeAlias = list[Event] | list[Impression]
+_Connection: TypeAlias = Any
+"""A connection of sqlite3 or psycopg, which share no base class."""
+
+
 def open_store(where: str | Path) -> EventStore:
-    """A SQLite file, or PostgreSQL where `where` begins with postgresql://."""
+    """Open a SQLite file, or PostgreSQL if `where` begins with postgresql://."""
     text = str(where).strip()
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresStore(text)
-    if "://" in text:  # it may hold a password, so it is not repeated
+    if "://" in text:
+        # The URL may hold a password, so it is not repeated.
         raise DataError(
             "a store is a SQLite file or a URL that begins with postgresql://"
         )
@@ -78,77 +85,101 @@ def open_store(where: str | Path) -> EventStore:
 
 
 def existing_store(where: str | Path) -> EventStore:
-    """`open_store`, but a file that is not there is an error."""
+    """Open a store like `open_store`, but refuse a file that does not exist."""
     if "://" not in str(where) and not Path(where).is_file():
         raise DataError(f"no such store: {where}")
     return open_store(where)
 
 
 class EventStore(abc.ABC):
-    """Events and impressions. `add` and `items_of` run in two different threads."""
+    """A database of events and impressions. `add` and `items_of` run in two different threads."""
 
-    mark: str  # stands for a value in a statement
-    name: str  # what errors call the store
-    failure: type[Exception]  # what the driver raises
+    placeholder: str
+    """Stands for a value in a statement."""
+    name: str
+    """Name of the store in error messages."""
+    failure: type[Exception]
+    """Base class of the driver's errors."""
 
     def __init__(self) -> None:
         # Readers must not wait for a writer's commit, so each has a connection.
         self._locks = {"read": threading.Lock(), "write": threading.Lock()}
-        self._links: dict[str, Any] = {}
+        self._connections: dict[str, _Connection] = {}
 
     @abc.abstractmethod
-    def _open(self) -> Any:
-        """A new connection."""
+    def _open(self) -> _Connection:
+        """Open a new connection."""
 
-    def _transaction(self, link: Any) -> AbstractContextManager[Any]:
-        """All or nothing."""
-        return link.transaction()  # type: ignore[no-any-return]
+    def _transaction(self, connection: _Connection) -> AbstractContextManager[object]:
+        """Return a context in which either all statements are written, or none."""
+        return connection.transaction()  # type: ignore[no-any-return]
+
+    def _is_lost(self, connection: _Connection) -> bool:
+        """Whether the connection has to be opened again."""
+        return bool(connection.closed)
 
     def add(
-        self, events: Sequence[Event], impressions: Sequence[Impression] = ()
+        self,
+        events: Sequence[Event],
+        impressions: Sequence[Impression] = (),
     ) -> None:
-        """Keep them; they are on disk when this returns, all of them or none."""
-        shown = [row._replace(items=json.dumps(row.items)) for row in impressions]  # type: ignore[arg-type]
-        with self._link("write") as link, self._transaction(link):
-            for statement, rows in ((_INSERT, list(events)), (_INSERT_SHOWN, shown)):
-                if rows:
-                    link.cursor().executemany(statement.format(mark=self.mark), rows)
+        """Write either all of these rows or none; they are on disk when this returns."""
+        event_rows = list(events)
+        impression_rows = [
+            row._replace(items=json.dumps(row.items))  # type: ignore[arg-type]
+            for row in impressions
+        ]
+        with (
+            self._connection("write") as connection,
+            self._transaction(connection),
+        ):
+            if event_rows:
+                statement = _INSERT_EVENT.format(self.placeholder)
+                connection.cursor().executemany(statement, event_rows)
+            if impression_rows:
+                statement = _INSERT_IMPRESSION.format(self.placeholder)
+                connection.cursor().executemany(statement, impression_rows)
 
     def items_of(self, users: Sequence[str], last: int) -> dict[str, list[str]]:
-        """The `last` items of each user that has any, in order of time."""
-        query, items = _LAST.format(mark=self.mark), {}
-        with self._link("read") as link:
-            # PostgreSQL has no text with a NUL in it, so there is no such user.
-            for user in (user for user in users if "\0" not in user):
-                rows = link.execute(query, (user, last)).fetchall()
+        """Return the `last` items of each user that has any, in order of time."""
+        query = _SELECT_LAST_ITEMS.format(self.placeholder)
+        items = {}
+        with self._connection("read") as connection:
+            for user in users:
+                # PostgreSQL cannot hold text with a NUL, so there is no such user.
+                if "\0" in user:
+                    continue
+                rows = connection.execute(query, (user, last)).fetchall()
                 if rows:
-                    items[user] = [
-                        self._sound(user, item)[1] for (item,) in reversed(rows)
-                    ]
+                    events = [self._event(user, item) for (item,) in reversed(rows)]
+                    items[user] = [event.item for event in events]
         return items
 
     def events(self) -> Iterator[Event]:
-        """Everything, in the order it was added."""
-        with self._driver_errors(), contextlib.closing(self._open()) as link:
-            yield from (self._sound(*row) for row in link.execute(_ALL))
+        """Yield every event, in the order in which they were added."""
+        with self._driver_errors(), contextlib.closing(self._open()) as connection:
+            for row in connection.execute(_SELECT_EVENTS):
+                yield self._event(*row)
 
     def impressions(self) -> Iterator[Impression]:
-        """Every list that was shown, in the order of storing."""
-        with self._driver_errors(), contextlib.closing(self._open()) as link:
-            for main, compare, run, user, items, time in link.execute(_ALL_SHOWN):
+        """Yield every list that was shown, in the order in which they were added."""
+        with self._driver_errors(), contextlib.closing(self._open()) as connection:
+            rows = connection.execute(_SELECT_IMPRESSIONS)
+            for main, compare, run, user, items, time in rows:
                 try:
-                    shown = tuple(map(str, json.loads(items)))
+                    item_ids = tuple(map(str, json.loads(items)))
+                    seconds = int(time)
                     if run not in ("main", "compare"):
                         raise ValueError(run)
-                    yield Impression(main, compare, run, user, shown, int(time))
                 except (TypeError, ValueError):
                     raise DataError(
                         f"{self.name} holds an impression that is not one (run {run!r:.50}, "
                         f"items {items!r:.50}, time {time!r:.50}): correct or delete that row"
                     ) from None
+                yield Impression(main, compare, run, user, item_ids, seconds)
 
-    def _sound(self, user: Any, item: Any, time: Any = 0) -> Event:
-        """The event, if its values have the right types: SQLite keeps any in any column."""
+    def _event(self, user: object, item: object, time: object = 0) -> Event:
+        """Return an event, or raise a `DataError` if a value has the wrong type."""
         if isinstance(user, str) and isinstance(item, str) and isinstance(time, int):
             return Event(user, item, time)
         raise DataError(
@@ -161,17 +192,18 @@ class EventStore(abc.ABC):
         """Close the connections, after their current use."""
         for use, lock in self._locks.items():
             with lock:
-                if use in self._links:
-                    self._links[use].close()
+                if use in self._connections:
+                    self._connections[use].close()
 
     @contextlib.contextmanager
-    def _link(self, use: str) -> Iterator[Any]:
-        """A connection for one thread at a time, opened again where it was lost."""
+    def _connection(self, use: str) -> Iterator[_Connection]:
+        """Lend the connection for a `use` to one thread at a time; open it if necessary."""
         with self._driver_errors(), self._locks[use]:
-            link = self._links.get(use)
-            if link is None or getattr(link, "closed", False):
-                link = self._links[use] = self._open()
-            yield link
+            connection = self._connections.get(use)
+            if connection is None or self._is_lost(connection):
+                connection = self._open()
+                self._connections[use] = connection
+            yield connection
 
     @contextlib.contextmanager
     def _driver_errors(self) -> Iterator[None]:
@@ -183,9 +215,9 @@ class EventStore(abc.ABC):
 
 
 class SqliteStore(EventStore):
-    """One file in WAL mode; a commit is synchronised with the disk before it returns."""
+    """A file in WAL mode; a commit is synchronised with the disk before it returns."""
 
-    mark = "?"
+    placeholder = "?"
     failure = sqlite3.Error
 
     def __init__(self, path: str | Path) -> None:
@@ -197,51 +229,57 @@ class SqliteStore(EventStore):
             )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__()
-        with self._link("write"), self._link("read"):
-            pass  # a file that is no store is refused at once
-        self._opened = self._identity()
+        # A file that is no store is refused here.
+        with self._connection("write"), self._connection("read"):
+            pass
+        self._opened = self._file_identities()
 
     def _open(self) -> sqlite3.Connection:
         try:
-            link = sqlite3.connect(self.path, check_same_thread=False, timeout=30)
-            link.execute("PRAGMA journal_mode = WAL")
-            link.execute("PRAGMA synchronous = FULL")
+            connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
             for table in _TABLES:
-                link.execute(table.format(key="INTEGER"))
-            link.execute(_INDEX)
-            link.commit()
+                connection.execute(table.format(key="INTEGER"))
+            connection.execute(_CREATE_INDEX)
+            connection.commit()
         except sqlite3.Error as error:
             raise DataError(f"{self.path} is no store of events: {error}") from error
-        return link
+        return connection
+
+    def _is_lost(self, connection: sqlite3.Connection) -> bool:
+        return False
 
     @contextlib.contextmanager
-    def _transaction(self, link: sqlite3.Connection) -> Iterator[None]:
-        """All or nothing, in a file that is still there: what SQLite writes to a removed one is
-        gone with the connection.
+    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Write either all statements or none, to a file that still exists.
+
+        What SQLite writes to a removed file is gone when the connection ends.
         """
-        with link:
+        with connection:
             yield
-            self._check_files()  # what is refused here is not written either
+            # What is refused here is not written.
+            self._check_files()
         self._check_files()
 
-    def _identity(self) -> list[tuple[int, int] | None]:
-        """Which files the database and its log of the newest commits are; None for one not there.
+    def _file_identities(self) -> list[tuple[int, int] | None]:
+        """Return device and inode of the database and of its log of the newest commits.
 
-        Some network drives allow no such log.
+        A file that does not exist is None: some network drives allow no such log.
         """
-        found: list[tuple[int, int] | None] = []
+        identities: list[tuple[int, int] | None] = []
         for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
             try:
                 status = path.stat()
             except FileNotFoundError:
-                found.append(None)
+                identities.append(None)
             else:
-                found.append((status.st_dev, status.st_ino))
-        return found
+                identities.append((status.st_dev, status.st_ino))
+        return identities
 
     def _check_files(self) -> None:
-        """Refuse to go on where the open files are no longer those that have their names."""
-        if self._identity() != self._opened:
+        """Refuse to continue if the files on disk are no longer the ones that are open."""
+        if self._file_identities() != self._opened:
             raise StoreError(
                 f"the file of {self.name} (or the -wal beside it) was removed or replaced while "
                 "it was open: put it back, or start the server again"
@@ -249,14 +287,16 @@ class SqliteStore(EventStore):
 
 
 class PostgresStore(EventStore):
-    """The same tables on a PostgreSQL server; needs the package psycopg."""
+    """The tables of events and impressions on a PostgreSQL server; needs the package psycopg."""
 
-    mark = "%s"
+    placeholder = "%s"
     name = "the PostgreSQL store"
 
     def __init__(self, url: str) -> None:
         psycopg = import_extra("psycopg", "a PostgreSQL store", "postgres")
-        self._connect, self.failure, self._url = psycopg.connect, psycopg.Error, url
+        self._connect = psycopg.connect
+        self.failure = psycopg.Error
+        self._url = url
         try:
             if url.partition("?")[0].count("@") > 1:
                 raise psycopg.ProgrammingError("the password ends at the first @")
@@ -268,61 +308,20 @@ class PostgresStore(EventStore):
                 "other special characters of a name or password likewise"
             ) from None
         super().__init__()
-        with self._link("write") as link, link.transaction():
+        with (
+            self._connection("write") as connection,
+            self._transaction(connection),
+        ):
             # Two servers that start together would both find no table.
-            link.execute("SELECT pg_advisory_xact_lock(hashtext('leporid events'))")
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(hashtext('leporid events'))"
+            )
             for table in _TABLES:
-                link.execute(table.format(key="BIGSERIAL"))
-            link.execute(_INDEX)
+                connection.execute(table.format(key="BIGSERIAL"))
+            connection.execute(_CREATE_INDEX)
 
-    def _open(self) -> Any:
-        link = self._connect(self._url, autocommit=True, connect_timeout=10)
+    def _open(self) -> _Connection:
+        connection = self._connect(self._url, autocommit=True, connect_timeout=10)
         # Whatever the server's default is: a commit that returned is on its disk.
-        link.execute("SET synchronous_commit = on")
-        return link
-
-
-def merged_log(
-    store: str | Path, log: Interactions | None = None, duplicates: Duplicates = "first"
-) -> Interactions:
-    """The events of a store, after those of a log where one is given.
-
-    Ids are whole numbers where all of them are; `duplicates` is as in `leporid.load`.
-    """
-    with contextlib.closing(existing_store(store)) as opened:
-        events = list(opened.events())
-    if not events:
-        # A URL may hold a password.
-        raise DataError(
-            f"{'the store' if '://' in str(store) else store} holds no events yet"
-        )
-    if log is not None and log.time is None:
-        raise DataError(
-            "the log has no times, so events cannot be put in order with it: read it with "
-            "--order file if its rows are in time order"
-        )
-    if log is not None and (
-        log.weight is not None or log.goal is not None or log.disliked
-    ):
-        raise DataError(
-            "the log has weights or kinds of events, and events have none: read it without them"
-        )
-    kinds = {"user_id": pa.string(), "item_id": pa.string(), "timestamp": pa.int64()}
-    table = pa.table(
-        dict(zip(kinds, zip(*events, strict=True), strict=True)), pa.schema(kinds)
-    )
-    if log is not None:
-        table = pa.concat_tables([log.to_table().cast(table.schema), table])
-    sides: list[Any] = []
-    for kind in ("user", "item"):
-        texts = table[f"{kind}_id"].combine_chunks()
-        whole = pc.all(
-            pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$")
-        ).as_py()
-        values = texts.cast(pa.int64()) if whole else texts
-        known = IdMap.from_values(values, kind)
-        sides += [known, known.encode(values)]
-    (users, user, items, item), time = sides, table["timestamp"].to_numpy()
-    return Interactions.from_arrays(
-        user, item, time, users, items, duplicates=duplicates
-    )
+        connection.execute("SET synchronous_commit = on")
+        return connection

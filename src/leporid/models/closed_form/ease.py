@@ -13,15 +13,14 @@ from leporid.errors import DataError, warn
 from leporid.graph import canonical
 from leporid.kernel import kernel
 from leporid.machine import format_bytes, free_memory
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import (
     csr_parts,
     rows_times,
     top_k_products,
     unit_size,
 )
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
 from leporid.progress import ProgressLike
@@ -38,11 +37,12 @@ class EASEConfig(ProfileConfig):
     """Settings of EASE; its inverse is dense, and takes n_items^3 operations."""
 
     max_items: int = setting(30_000, at_least=1)
-    """With more items, or too little memory, each is regressed on its nearest items only."""
+    """Largest number of items for the dense inverse. With more, or with too little memory, each
+    item is regressed on its nearest items only."""
     l2: float = setting(300.0, above=0)
     """The ridge lambda; with 0 the inverse need not exist."""
     neighbours: int = setting(500, at_least=1)
-    """How many items those are."""
+    """Number of nearest items that each item is regressed on when `max_items` is exceeded."""
 
 
 class EASE(ItemWeights):
@@ -62,7 +62,8 @@ class EASE(ItemWeights):
     """float32[n_items, n_items]: B; sparse where items are regressed on their nearest items."""
 
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
-        profiles, limit = self._remember(split.train), self._limit(split.n_items)
+        profiles = self._remember(split.train)
+        limit = self._limit(split.n_items)
         if limit is None:
             context.progress.start("ease", 1)
             self.weights = ease_weights(profiles, self.config.l2)
@@ -73,14 +74,16 @@ class EASE(ItemWeights):
             f"{self.config.neighbours:,} nearest ones instead of all (neighbours, max_items)",
             3,
         )
-        settings = self.config.l2, self.config.neighbours
-        self.weights = neighbour_regressions(profiles, *settings, context.progress)
+        self.weights = neighbour_regressions(
+            profiles, self.config.l2, self.config.neighbours, context.progress
+        )
 
     def _limit(self, n_items: int) -> str | None:
-        """Why the matrix is too large to be dense; None where it is not."""
+        """Say why the matrix is too large to be dense; None if it is not."""
         if n_items > self.config.max_items:
             return f"more than {self.config.max_items:,} items"
-        needed, free = 4 * n_items**2, free_memory()
+        needed = 4 * n_items**2
+        free = free_memory()
         if needed > free / 2:
             return f"a dense matrix of {format_bytes(needed)} in {format_bytes(free)} free memory"
         return None
@@ -96,9 +99,8 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     by_item = canonical(profiles.T)
     for kind in (np.float32, np.float64):
         gram = rows_times(by_item, profiles)
-        matrix: NDArray[Any] = gram.astype(
-            kind, copy=False
-        ).T  # symmetric, in Fortran order
+        # The transpose of a symmetric matrix is the same one in Fortran order.
+        matrix: NDArray[Any] = gram.astype(kind, copy=False).T
         del gram
         with np.errstate(over="ignore"):  # what float32 cannot hold is for float64
             matrix[np.diag_indices_from(matrix)] += l2
@@ -118,9 +120,8 @@ def _residual(profiles: sparse.csr_array, l2: float, inverse: NDArray[Any]) -> f
     """|(X'X + lambda I) P v - v| / |v| for a vector v of random signs; P is an upper triangle."""
     signs = np.random.default_rng(0).choice([-1.0, 1.0], len(inverse))
     product = linalg.get_blas_funcs("symv", dtype=inverse.dtype)
-    image = product(1.0, inverse, signs.astype(inverse.dtype), lower=0).astype(
-        np.float64
-    )
+    image = product(1.0, inverse, signs.astype(inverse.dtype), lower=0)
+    image = image.astype(np.float64)
     error = profiles.T @ (profiles @ image) + l2 * image - signs
     return float(np.linalg.norm(error) / np.linalg.norm(signs))
 
@@ -128,11 +129,12 @@ def _residual(profiles: sparse.csr_array, l2: float, inverse: NDArray[Any]) -> f
 def _regressions(inverse: NDArray[Any]) -> NDArray[Any]:
     """From the lower triangle of P to B, in place and tile by tile."""
     for first in range(0, len(inverse), _TILE):
-        tile, rest = slice(first, first + _TILE), slice(first + _TILE, None)
+        tile = slice(first, first + _TILE)
+        below = slice(first + _TILE, None)
         square = inverse[tile, tile]
         upper = np.triu_indices(len(square), 1)
         square[upper] = square.T[upper]
-        inverse[tile, rest] = inverse[rest, tile].T
+        inverse[tile, below] = inverse[below, tile].T
     inverse /= -np.diag(inverse)
     np.fill_diagonal(inverse, 0)
     return inverse
@@ -154,7 +156,9 @@ def neighbour_regressions(
     norms = np.sqrt(np.maximum(by_item.multiply(by_item).sum(axis=1), 1e-30))
     near = top_k_products(by_item, profiles, neighbours, rows=norms, columns=norms)
     todo = np.ones(n_items, dtype=np.bool_)
-    rows, columns, values = [], [], []
+    rows = []
+    columns = []
+    values = []
     progress.start("ease", n_items)
     for item in np.argsort(-np.diff(by_item.indptr), kind="stable"):
         if not todo[item]:
@@ -169,19 +173,20 @@ def neighbour_regressions(
         inverse = linalg.solve(
             gram, units, lower=True, assume_a="pos", check_finite=False
         )
-        weights = inverse / -inverse[served, np.arange(len(served))]
-        weights[served, np.arange(len(served))] = 0
+        diagonal = served, np.arange(len(served))
+        weights = inverse / -inverse[diagonal]
+        weights[diagonal] = 0
         rows.append(np.tile(block, len(served)))
         columns.append(np.repeat(block[served], len(block)))
         values.append(weights.T.ravel().astype(np.float32))
         todo[block[served]] = False
         progress.advance(len(served))
-    entries = [np.concatenate(parts) for parts in (values, rows, columns)]
-    found = sparse.csr_array(
-        (entries[0], (entries[1], entries[2])), shape=(n_items, n_items)
+    places = np.concatenate(rows), np.concatenate(columns)
+    regressions = sparse.csr_array(
+        (np.concatenate(values), places), shape=(n_items, n_items)
     )
-    found.eliminate_zeros()
-    return canonical(found)
+    regressions.eliminate_zeros()
+    return canonical(regressions)
 
 
 @kernel

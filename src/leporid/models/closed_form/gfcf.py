@@ -20,14 +20,9 @@ from leporid.config import Float, Int, SearchSpace, setting
 from leporid.data import Interactions, Split
 from leporid.embeddings import truncated_svd
 from leporid.graph import canonical
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ProfileConfig,
-    ProfileRecommender,
-    item_counts,
-    normalised,
-    rows_times,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import item_counts, normalised, rows_times
+from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
 from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
 from leporid.ranking import Indices, Scores
@@ -68,23 +63,22 @@ class GFCF(ProfileRecommender):
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
         rows = super()._remember(train)
-        self._normalised, self._filter = normalised(rows), None
+        self._normalised = normalised(rows)
+        self._filter = None
         return rows
 
     def _score_profiles(
         self, profiles: sparse.csr_array, users: Indices | None
     ) -> Scores:
         root = np.sqrt(item_counts(self.train_rows)).astype(np.float32)[:, None]
-        into, out = (
-            np.float32(self.config.alpha) * self.basis / root,
-            (self.basis * root).T,
-        )
+        into_basis = np.float32(self.config.alpha) * self.basis / root
+        out_of_basis = (self.basis * root).T
         if len(root) > self.config.max_items:
             across = canonical(profiles @ self._normalised.T)
-            return np.asarray(
-                rows_times(across, self._normalised) + profiles @ into @ out
-            )
+            linear = rows_times(across, self._normalised)
+            return np.asarray(linear + profiles @ into_basis @ out_of_basis)
         if self._filter is None:
-            self._filter = into @ out
-            self._filter += (self._normalised.T @ self._normalised).toarray()
+            linear_filter = self._normalised.T @ self._normalised
+            self._filter = into_basis @ out_of_basis
+            self._filter += linear_filter.toarray()
         return np.asarray(profiles @ self._filter, dtype=np.float32)

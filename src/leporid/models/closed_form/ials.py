@@ -19,13 +19,9 @@ from leporid.data import Sequences, Split
 from leporid.graph import canonical
 from leporid.kernel import INNER, kernel
 from leporid.machine import on_each_thread, one_thread_pool
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ProfileConfig,
-    ProfileRecommender,
-    csr_parts,
-    unit_size,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import csr_parts, unit_size
+from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
 from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
 from leporid.ranking import Indices, Scores
@@ -87,14 +83,17 @@ class Columns:
         Each row p minimises sum_seen w (p.q - 1)^2 + alpha_0 sum_all (p.q)^2 + lambda_p |p|^2.
         From `initial` float32[n, D] a few steps are taken towards the solution, else all.
         """
-        n, dim = matrix.shape[0], self.turned.shape[1]
-        found = (
-            np.zeros((n, dim), np.float32) if initial is None else initial @ self.basis
-        )
+        n = matrix.shape[0]
+        dim = self.turned.shape[1]
+        if initial is None:
+            factors = np.zeros((n, dim), np.float32)
+            most_steps = 2 * dim + 10
+        else:
+            factors = initial @ self.basis
+            most_steps = _STEPS
         matrix, power = unit_size(matrix)
         config = self.config
         settings = config.unobserved_weight, config.l2, config.frequency_exponent, power
-        most = 2 * dim + 10 if initial is None else _STEPS
         blocks = iter(range(min(_BLOCKS, n)))
 
         def work(_thread: int) -> None:
@@ -104,13 +103,13 @@ class Columns:
                     self.turned,
                     self.gram,
                     settings,
-                    found,
-                    most,
+                    factors,
+                    most_steps,
                     block,
                 )
 
         on_each_thread(work, max(1, min(threads, n)))
-        return np.asarray(found @ self.basis.T)
+        return np.asarray(factors @ self.basis.T)
 
 
 class IALS(ProfileRecommender):
@@ -141,27 +140,30 @@ class IALS(ProfileRecommender):
         profiles = self._remember(split.train)
         by_item = canonical(profiles.T)
         root = float(np.sqrt(profiles.nnz / (split.n_users * split.n_items)))
-        found: dict[str, Any] = {
-            "unobserved_weight": 2 * root,
-            "l2": min(root / 10, 0.01),
-        }
-        found["dim"] = min(max(16, split.n_items // 32), 256)
-        found |= {
-            name: given
-            for name in found
-            if (given := getattr(self.config, name)) != "auto"
-        }
-        self.config = self.config.replace(**found)
+        dim = min(max(16, split.n_items // 32), 256)
+        if self.config.dim != "auto":
+            dim = self.config.dim
+        unobserved_weight = self.config.unobserved_weight
+        if unobserved_weight == "auto":
+            unobserved_weight = 2 * root
+        l2 = self.config.l2
+        if l2 == "auto":
+            l2 = min(root / 10, 0.01)
+        self.config = self.config.replace(
+            dim=dim, unobserved_weight=unobserved_weight, l2=l2
+        )
         context.progress.start("ials", self.config.iterations)
         with one_thread_pool() as threads:
-            users = first_factors(profiles, by_item, found["dim"], seed)
+            users = first_factors(profiles, by_item, dim, seed)
             items = np.zeros((split.n_items, users.shape[1]), dtype=np.float32)
             for sweep in range(self.config.iterations):
                 items = Columns.of(users, self.config).solve(by_item, items, threads)
-                before = users if sweep < self.config.iterations - 1 else None
-                users = Columns.of(items, self.config).solve(profiles, before, threads)
+                is_last = sweep == self.config.iterations - 1
+                initial = None if is_last else users
+                users = Columns.of(items, self.config).solve(profiles, initial, threads)
                 context.progress.advance(1)
-        self.user_factors, self.item_factors = users, items
+        self.user_factors = users
+        self.item_factors = items
 
     def _fold_in(self, profiles: sparse.csr_array) -> NDArray[np.float32]:
         with one_thread_pool() as threads:
@@ -190,17 +192,18 @@ def first_factors(
     profiles: sparse.csr_array, by_item: sparse.csr_array, dim: int, seed: int
 ) -> NDArray[np.float32]:
     """float32[n_users, dim]: orthogonal, near the largest left singular vectors of X."""
-    profiles, by_item = unit_size(profiles)[0], unit_size(by_item)[0]
+    profiles, _ = unit_size(profiles)
+    by_item, _ = unit_size(by_item)
     users = np.random.default_rng(seed).standard_normal(
         (profiles.shape[0], dim), np.float32
     )
     for _ in range(_ROUNDS):
-        turned = _in_eigenbasis(profiles @ (by_item @ users))[1]
+        _, turned, _ = _in_eigenbasis(profiles @ (by_item @ users))
         lengths = np.linalg.norm(turned, axis=0)
-        kept = (
-            lengths > 1e-5 * lengths.max()
-        )  # the rest is rounding: X has no more directions
-        users = np.where(kept, turned / np.where(kept, lengths, 1), 0)
+        # Shorter ones are rounding: X has no more directions.
+        is_direction = lengths > 1e-5 * lengths.max()
+        unit = turned / np.where(is_direction, lengths, 1)
+        users = np.where(is_direction, unit, 0)
     return users * np.float32(np.sqrt(profiles.shape[0] / dim))
 
 
@@ -208,8 +211,8 @@ def _in_eigenbasis(
     factors: NDArray[np.float32],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
     """The eigenvectors of Q'Q [D, D], Q in their basis [m, D], and the eigenvalues [D]."""
-    wide = factors.astype(np.float64)
-    values, vectors = np.linalg.eigh(wide.T @ wide)
+    exact = factors.astype(np.float64)
+    values, vectors = np.linalg.eigh(exact.T @ exact)
     basis = vectors.astype(np.float32)
     return basis, factors @ basis, np.maximum(values, 0).astype(np.float32)
 

@@ -4,22 +4,20 @@ UserKNN shares the settings, the weighting of entries and the search for neighbo
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import Choice, Float, Int, SearchSpace, setting
-from leporid.data import Interactions, Split, item_features
+from leporid.data import Interactions, ItemTable, Split, item_features
 from leporid.embeddings import nearest_by_content
 from leporid.errors import ConfigError
 from leporid.graph import canonical, top_k_neighbours
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
-    top_k_products,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import top_k_products
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.ranking import Indices
 
@@ -107,22 +105,28 @@ class ItemKNN(ItemWeights):
         context.progress.advance(1)
 
     def _with_content(
-        self, by_users: Any, train: Interactions, table: Any
+        self, by_users: sparse.csr_array, train: Interactions, table: ItemTable | str
     ) -> sparse.csr_array:
-        """Similarities by users and by content, each over its mean, by their shares."""
+        """Mix similarities by users and by content, each divided by its mean, by their shares."""
         features = item_features(train.items, table).matrix
-        rows, share = np.arange(train.n_items), self.config.content
-        by_content = nearest_by_content(features, rows, self.config.k, train.popularity)
-        means = [
-            max(part.data.sum() / max(part.nnz, 1), 1e-30)
-            for part in (by_users, by_content)
-        ]
-        mixed = (1 - share) / means[0] * by_users + share / means[1] * by_content
+        items = np.arange(train.n_items)
+        by_content = nearest_by_content(
+            features, items, self.config.k, train.popularity
+        )
+        share = self.config.content
+        users_weight = (1 - share) / mean_entry(by_users)
+        content_weight = share / mean_entry(by_content)
+        mixed = users_weight * by_users + content_weight * by_content
         mixed.eliminate_zeros()
         return sparse.csr_array(mixed)
 
     def _votes(self, profiles: sparse.csr_array) -> sparse.csr_array:
         return weigh(profiles, self._if_fitted(self._rows), self.config.weighting)
+
+
+def mean_entry(matrix: sparse.csr_array) -> float:
+    """Return the mean of the stored entries, or a tiny number in place of zero."""
+    return float(max(matrix.data.sum() / max(matrix.nnz, 1), 1e-30))
 
 
 def weigh(
@@ -136,13 +140,14 @@ def weigh(
     """
     if weighting == "none":
         return profiles
-    given, lengths = profiles.data, np.diff(profiles.indptr)
-    weights = given * np.repeat(np.log(profiles.shape[1] / (1.0 + lengths)), lengths)
+    lengths = np.diff(profiles.indptr)
+    rarity = np.log(profiles.shape[1] / (1.0 + lengths))
+    weights = profiles.data * np.repeat(rarity, lengths)
     if weighting == "bm25":
-        length = np.bincount(train.indices, minlength=train.shape[1])
-        weights *= (2.2 / (1.0 + 1.2 * (0.25 + 0.75 * length / length.mean())))[
-            profiles.indices
-        ]
+        popularity = np.bincount(train.indices, minlength=train.shape[1])
+        relative = popularity / popularity.mean()
+        saturation = 2.2 / (1.0 + 1.2 * (0.25 + 0.75 * relative))
+        weights *= saturation[profiles.indices]
     rows = sparse.csr_array(
         (weights, profiles.indices, profiles.indptr), shape=profiles.shape
     )
@@ -191,15 +196,21 @@ def _weighted_cosines(
     elif own is None:
         own = np.full(rows.shape[0], -1, np.int32)
     share = config.asymmetric_alpha if config.similarity == "asymmetric_cosine" else 0.5
-    # In float32 the square of a weight of 1e-30 is 0, that of 1e20 infinite.
-    wide = [x.astype(np.float64) for x in (rows, against)]
-    squares = [np.asarray(x.multiply(x).sum(axis=1)) for x in wide]
+    row_squares = squared_lengths(rows)
+    against_squares = squared_lengths(against)
     return top_k_products(
         rows,
         canonical(against.T),
         config.k,
-        rows=squares[0] ** share * config.normalize,
-        columns=squares[1] ** (1 - share),
+        rows=row_squares**share * config.normalize,
+        columns=against_squares ** (1 - share),
         shrink=config.shrink if config.normalize else 1.0,
         own=own,
     )
+
+
+def squared_lengths(rows: sparse.csr_array) -> NDArray[np.float64]:
+    """float64[n]: the squared length of each row."""
+    # In float32 the square of a weight of 1e-30 is 0, that of 1e20 infinite.
+    exact = rows.astype(np.float64)
+    return np.asarray(exact.multiply(exact).sum(axis=1))

@@ -9,14 +9,13 @@ from scipy import sparse
 from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.data import Split
 from leporid.graph import canonical
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import (
     item_counts,
     top_k_of_columns,
     top_k_products,
 )
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 
 
@@ -44,6 +43,11 @@ class P3Alpha(ItemWeights):
         **WINDOW_SPACE,
     }
 
+    @property
+    def popularity_exponent(self) -> float:
+        """The power of a target's popularity that its weights are divided by."""
+        return 0.0
+
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         context.progress.start(self.name, 1)
         profiles = self._remember(split.train)
@@ -52,13 +56,22 @@ class P3Alpha(ItemWeights):
             self.config = self.config.replace(
                 normalize=bool(pairs >= 500 * split.n_items)
             )
-        c, beta = self.config, getattr(self.config, "beta", 0.0)  # a setting of RP3beta
-        self.weights = walk_weights(profiles, c.top_k, c.alpha, beta, bool(c.normalize))
+        self.weights = walk_weights(
+            profiles,
+            top_k=self.config.top_k,
+            alpha=self.config.alpha,
+            beta=self.popularity_exponent,
+            normalize=bool(self.config.normalize),
+        )
         context.progress.advance(1)
 
 
 def walk_weights(
-    profiles: sparse.csr_array, top_k: int, alpha: float, beta: float, normalize: bool
+    profiles: sparse.csr_array,
+    top_k: int,
+    alpha: float,
+    beta: float,
+    normalize: bool,
 ) -> sparse.csr_array:
     """float32[n_items, n_items]: at most `top_k` weights in each row and column, no diagonal.
 
@@ -66,9 +79,8 @@ def walk_weights(
     P(j|u) = 1 / d_u. Rows are cut first, made to sum to 1 with `normalize`, then columns.
     """
     popularity = item_counts(profiles)
-    walked = canonical(
-        sparse.diags_array(np.maximum(np.diff(profiles.indptr), 1.0) ** -alpha)
-    )
+    user_lengths = np.maximum(np.diff(profiles.indptr), 1.0)
+    walked = canonical(sparse.diags_array(user_lengths**-alpha))
     weights = top_k_products(
         canonical(profiles.T),
         canonical(walked @ profiles),

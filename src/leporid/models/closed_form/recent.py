@@ -35,16 +35,19 @@ class Recent(TopPop):
     search_space: ClassVar[SearchSpace] = {"days": Float(1.0, 365.0, log=True)}
 
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
-        train, newest = split.train.goals, np.zeros(split.n_items, np.int64)
+        train = split.train.goals
+        newest = np.zeros(split.n_items, np.int64)
         if train.time is None:
-            text = "the training part has no times: recent ranks by the interactions of all time"
-            warn(text, 4)
+            warn(
+                "the training part has no times: recent ranks by the interactions of all time",
+                4,
+            )
         else:
             oldest = np.quantile(train.time, 1 - _LAST_SHARE, method="higher")
             if train.ticks_per_day is not None:
                 oldest = train.time.max() - self.config.days * train.ticks_per_day
-            newest = np.bincount(
-                train.item[train.time >= oldest], minlength=split.n_items
-            )
-        always = train.popularity
-        self.popularity = (newest + always / (1 + always.max())).astype(np.float32)
+            recent_items = train.item[train.time >= oldest]
+            newest = np.bincount(recent_items, minlength=split.n_items)
+        popularity = train.popularity
+        ties = popularity / (1 + popularity.max())
+        self.popularity = (newest + ties).astype(np.float32)

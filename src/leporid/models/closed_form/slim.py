@@ -18,12 +18,9 @@ from leporid.data import Split
 from leporid.graph import Neighbours, canonical
 from leporid.kernel import kernel
 from leporid.machine import one_thread_pool
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
-    csr_parts,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import csr_parts
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.progress import NullProgress, ProgressLike
 
@@ -77,9 +74,15 @@ def slim_weights(
     progress = progress or NullProgress()
     n_items = profiles.shape[1]
     gram = canonical(profiles.T @ profiles)
-    parts, diagonal = csr_parts(gram), gram.diagonal().astype(np.float64)
-    limits = config.max_iterations, config.tolerance
-    problem = config.l1, config.l2, config.positive, *limits
+    parts = csr_parts(gram)
+    diagonal = gram.diagonal().astype(np.float64)
+    problem = (
+        config.l1,
+        config.l2,
+        config.positive,
+        config.max_iterations,
+        config.tolerance,
+    )
     k = max(1, min(config.top_k, n_items - 1))
     sources = np.full((n_items, k), -1, dtype=np.int32)
     values = np.zeros((n_items, k), dtype=np.float32)
@@ -145,9 +148,15 @@ def _dense_part(gram: Any, members: Any, position: Any) -> Any:
 
 @kernel
 def _solve(
-    gram: Any, diagonal: Any, target: Any, candidates: Any, problem: Any, w: Any, gw: Any,
+    gram: Any,
+    diagonal: Any,
+    target: Any,
+    candidates: Any,
+    problem: Any,
+    w: Any,
+    gw: Any,
     position: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Fill `w` for one column; `w` and `gw` come as zeros and are left at the solution."""
     ptr, idx, val = gram
     l1, l2, positive, limit, tolerance = problem

@@ -32,9 +32,8 @@ class TopPop(Recommender):
         self.popularity = split.train.goals.popularity.astype(np.float32)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        return np.repeat(
-            self.popularity[None, :], len(self._check_users(users)), axis=0
-        )
+        n_users = len(self._check_users(users))
+        return np.repeat(self.popularity[None, :], n_users, axis=0)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         return np.repeat(self.popularity[None, :], len(histories), axis=0)

@@ -22,12 +22,9 @@ from leporid.data import Split
 from leporid.errors import DataError
 from leporid.graph import canonical
 from leporid.models.base import kinds_of
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
-    normalised,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import normalised
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
 
@@ -72,7 +69,9 @@ class TurboCF(ItemWeights):
     """float32[n_items, n_items]: H, sparse where it is linear."""
 
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
-        config, coefficients = self.config, FILTERS[self.config.filter]
+        config = self.config
+        coefficients = FILTERS[config.filter]
+        is_linear = len(coefficients) == 1
         alpha = config.alpha
         if alpha == "auto":
             alpha = 0.55 if "short histories" in kinds_of(split.train) else 0.5
@@ -80,10 +79,10 @@ class TurboCF(ItemWeights):
         context.progress.start("turbocf", 1)
         rows = self._remember(split.train)
         pairs = split.n_items**2
-        if (
-            len(coefficients) == 1
-        ):  # as many entries as there are pairs in a profile, or fewer
-            pairs = min(pairs, int((np.diff(rows.indptr) ** 2).sum()))
+        if is_linear:
+            # The graph has as many entries as there are pairs in a profile, or fewer.
+            pairs_in_profiles = int((np.diff(rows.indptr) ** 2).sum())
+            pairs = min(pairs, pairs_in_profiles)
         if pairs > config.max_items**2:
             raise DataError(
                 f"Turbo-CF holds a weight for each of {pairs:,} pairs of items, which needs "
@@ -91,9 +90,7 @@ class TurboCF(ItemWeights):
                 f"{config.max_items}), filter rare items, or use slim or itemknn"
             )
         graph = item_graph(rows, alpha, config.power)
-        self.weights = (
-            graph if len(coefficients) == 1 else polynomial(graph, coefficients)
-        )
+        self.weights = graph if is_linear else polynomial(graph, coefficients)
         context.progress.advance(1)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leporid.data import Interactions, Sequences, Split
-from leporid.embeddings import InitialEmbeddings, TableExtension
+from leporid.embeddings import InitialEmbeddings, TableExtension, scale_for_model
 from leporid.errors import LeporidError, warn
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
@@ -43,7 +43,6 @@ from leporid.models.neural.tables import (
     BuildContext,
     HeldRows,
     movement,
-    sized,
     sketched,
 )
 from leporid.models.neural.trainer import train_loop
@@ -144,7 +143,12 @@ class NeuralRecommender(Recommender):
         if init is not None:
             noise_seed = derive_seed(seed, "missing vectors")
             init = init.aligned(split.users, split.items, noise_seed)
-            init = sized(init, self.config, self.init_size)
+            init = scale_for_model(
+                init,
+                standardize=self.config.standardize,
+                init_scale=self.config.init_scale,
+                size=self.init_size,
+            )
         build = BuildContext(split.train, self.config.dim, init)
         self._build(build, seed)
         self.linear = None

@@ -19,7 +19,12 @@ from leporid.data import Interactions, Sequences, Split
 from leporid.errors import DataError, warn
 from leporid.graph import canonical
 from leporid.models import registry as catalogue
-from leporid.models.closed_form.profiles import SCORES, best_window, quality, some_users
+from leporid.models.closed_form.history_window import (
+    MAX_SCORES,
+    choose_history_window,
+    ndcg_per_user,
+    sample_validation_users,
+)
 from leporid.models.neural.settings import TrainingConfig
 from leporid.ranking import Indices, Scores
 
@@ -124,7 +129,7 @@ def fit_linear_part(
         return None
     choice = penalties is None and len(split.valid.goals)
     pairs = PENALTIES if choice else [penalties or PENALTIES[0]]
-    window = best_window(split.train)
+    window = choose_history_window(split.train)
     models = [
         _slim(l1=l1, l2=l2, window=window).fit(split, progress=False)
         for l1, l2 in pairs
@@ -132,10 +137,11 @@ def fit_linear_part(
     fitted = [LinearPart(model, 1.0) for model in models]
     best, known = fitted[0], split.train.sequences()
     if len(fitted) > 1:
-        users, part = some_users(split)
+        users, part = sample_validation_users(split)
         histories = known.take(users)
         best = max(
-            fitted, key=lambda one: quality(one.scores(histories), users, part).mean()
+            fitted,
+            key=lambda one: ndcg_per_user(one.scores(histories), users, part).mean(),
         )
     if gain == "auto":
         gain = choose_gain(
@@ -164,13 +170,17 @@ def choose_gain(
     Later items want it too: on splits inside train and validation no other rule came as close to
     what the last part wanted (docs/models.md).
     """
-    users, part = some_users(split, max(1, min(_USERS, 10 * SCORES // split.n_items)))
+    users, part = sample_validation_users(
+        split, max(1, min(_USERS, 10 * MAX_SCORES // split.n_items))
+    )
     sums = dict.fromkeys(GAINS, 0.0)
-    for some in np.array_split(users, -(-len(users) * split.n_items // SCORES)):
+    for some in np.array_split(users, -(-len(users) * split.n_items // MAX_SCORES)):
         own = dataclasses.replace(
             part, valid=part.valid.select(np.isin(part.valid.user, some))
         )
         ours, theirs = network(some), linear(some)
         for gain in GAINS:
-            sums[gain] += quality(ours + np.float32(gain) * theirs, some, own).sum()
+            sums[gain] += ndcg_per_user(
+                ours + np.float32(gain) * theirs, some, own
+            ).sum()
     return max(sums, key=sums.__getitem__)

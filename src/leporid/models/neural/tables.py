@@ -12,7 +12,7 @@ they weigh alike each is 1 / sqrt(count). F begins at zero. After training the s
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -27,8 +27,8 @@ from leporid.data import TABLES, Interactions, item_features
 from leporid.embeddings import (
     Embedding,
     InitialEmbeddings,
+    fill_isolated_rows,
     nearest_by_content,
-    standardizes,
 )
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.models.neural.layers import SparseProduct, apply, csr_tensor
@@ -117,20 +117,18 @@ class BuildContext:
     def _table(self, side: str, rows: int, initial: Embedding | None) -> nn.Embedding:
         if self.sketch:
             return nn.Embedding(rows, self.dim, _weight=torch.empty(rows, self.dim))
-        vectors = (
-            torch.randn(rows, self.dim) * _RANDOM_SCALE
-            if initial is None
-            else torch.from_numpy(np.array(initial.vectors, dtype=np.float32))
-        )
-        if tuple(vectors.shape) != (rows, self.dim):
+        if initial is None:
+            vectors = torch.randn(rows, self.dim) * _RANDOM_SCALE
+        elif initial.vectors.shape != (rows, self.dim):
             raise ConfigError(
-                f"the initial embeddings have shape {list(vectors.shape)}, the model needs "
+                f"the initial embeddings have shape {list(initial.vectors.shape)}, the model needs "
                 f"{[rows, self.dim]}: fit the initialiser on this training part with "
                 f"dim={self.dim}"
             )
-        if initial is not None and (empty := torch.from_numpy(initial.isolated)).any():
-            self.isolated[side] = int(empty.sum())
-            vectors[empty] = torch.randn(self.isolated[side], self.dim) * _RANDOM_SCALE
+        else:
+            vectors = torch.from_numpy(fill_isolated_rows(initial, self._draw))
+            if initial.isolated.any():
+                self.isolated[side] = int(initial.isolated.sum())
         table = nn.Embedding(rows, self.dim, _weight=vectors)
         vectors = vectors.clone()
         self.tables.append((table, vectors, side))
@@ -143,6 +141,10 @@ class BuildContext:
                     HeldRows(table, vectors, given & ~trained, given & trained, side)
                 )
         return table
+
+    def _draw(self, rows: int) -> NDArray[np.float32]:
+        """float32[rows, D]: small random numbers, of torch's generator."""
+        return (torch.randn(rows, self.dim) * _RANDOM_SCALE).numpy()
 
     def add_features(
         self, config: TrainingConfig, tables: Mapping[str, Any] | None
@@ -231,32 +233,6 @@ def sketched(
     ) as error:
         reason = str(error).partition("\n")[0]
         raise DataError(f"its settings do not give a network: {reason}") from None
-
-
-def sized(
-    init: InitialEmbeddings, config: TrainingConfig, size: float
-) -> InitialEmbeddings:
-    """The vectors with root mean square `size` (auto), or times `init_scale`; zero rows stay."""
-    as_drawn = not standardizes(init.items.provenance.get("method"), otherwise=True)
-    standardize = not as_drawn if config.standardize is None else config.standardize
-    if config.init_scale == "auto" and as_drawn and not standardize:
-        return init
-
-    def scaled(side: Embedding, scale: float) -> Embedding:
-        if standardize:
-            ready = side.standardized(scale)
-        else:
-            ready = replace(side, vectors=side.vectors * np.float32(scale))
-        # The z-scores of a zero row are not zero.
-        vectors = np.where(side.isolated[:, None], np.float32(0), ready.vectors)
-        return replace(ready, vectors=vectors)
-
-    def initial(side: Embedding) -> Embedding:
-        if config.init_scale != "auto":
-            return scaled(side, config.init_scale)
-        return scaled(side, size / (scaled(side, 1.0).size or 1.0))
-
-    return replace(init, users=initial(init.users), items=initial(init.items))
 
 
 def movement(

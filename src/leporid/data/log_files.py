@@ -1,0 +1,300 @@
+"""The files of a log: one file, or a folder as Spark and Hive write it.
+
+In a folder, names that begin with `_` or `.` are notes of the writer (`_SUCCESS`, `.part-0.crc`),
+and a folder called `day=2024-01-01` gives every row in it a column `day`. `log_batches` reads some
+rows at a time.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from pyarrow import fs
+
+from leporid.data.columns import LoadReport, LogOptions, RawTable, find_columns, listed
+from leporid.data.delimited import Layout, NoRowsError, batches_of, look, table_of
+from leporid.data.files import SourceFile, in_words
+from leporid.errors import DataError
+
+MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N"]
+"""Unquoted fields of text that mean 'nothing here'."""
+
+
+class _Part(NamedTuple):
+    """A file of a log."""
+
+    file: SourceFile
+    partitions: Mapping[str, str | None]
+    """Columns that its folders name, each with the one value that all its rows have."""
+
+
+def read_log(source: SourceFile, options: LogOptions) -> RawTable:
+    """Read the columns of users, items and times, and those asked for, of all files."""
+    raws = list(log_batches(source, options, None))
+    if not raws:
+        raise DataError(f"{source.path} has no rows")
+    if len(raws) == 1:
+        return raws[0]
+    with in_words(source.path):
+        tables = [pa.table(raw.columns) for raw in raws]
+        joined = pa.concat_tables(table.cast(tables[0].schema) for table in tables)
+        return RawTable.of(joined, joined.column_names, raws[0].report)
+
+
+def log_batches(
+    source: SourceFile,
+    options: LogOptions,
+    batch_rows: int | None,
+) -> Iterator[RawTable]:
+    """Read a log `batch_rows` of parquet, or a block of text, at a time; None: file by file."""
+    with in_words(source.path):
+        parts = _parts(source)
+        if parts[0].file.is_parquet():
+            yield from _parquet_tables(source.path, parts, options, batch_rows)
+        else:
+            yield from _text_tables(source.path, parts, options, batch_rows is None)
+
+
+def _parts(source: SourceFile) -> list[_Part]:
+    """Return the file itself, or those of a folder in the order of their names."""
+    if not source.is_folder():
+        return [_Part(source, {})]
+    parts = _parts_of_folder(source)
+    if not parts:
+        raise DataError(
+            f"{source.path} is a directory without .parquet files, or text files whose names "
+            f"begin with part- or end with .csv"
+        )
+    first = parts[0]
+    for part in parts:
+        if part.partitions.keys() != first.partitions.keys():
+            raise DataError(
+                f"{part.file.path} and {first.file.path} lie in folders of different columns: "
+                f"give one of these folders"
+            )
+    return parts
+
+
+def _parts_of_folder(source: SourceFile) -> list[_Part]:
+    """Return the parquet files, or where there is none the text files."""
+    selector = fs.FileSelector(source.content, recursive=True)
+    names = [
+        PurePosixPath(entry.path).relative_to(source.content)
+        for entry in source.system.get_file_info(selector)
+        if entry.is_file
+    ]
+    parquet = []
+    text = []
+    for name in sorted(names, key=lambda name: name.parts):
+        if any(folder_or_name[0] in "._" for folder_or_name in name.parts):
+            continue
+        file = source._replace(
+            path=f"{source.path.rstrip('/')}/{name}",
+            content=f"{source.content}/{name}",
+        )
+        part = _Part(file, _partitions(name))
+        if name.suffix in (".parquet", ".pq"):
+            parquet.append(part)
+        elif name.name.startswith("part-") or file.suffix in (".csv", ".tsv", ".inter"):
+            text.append(part)
+    return parquet or text
+
+
+def _partitions(name: PurePosixPath) -> dict[str, str | None]:
+    """Return the columns that folders name, with their values."""
+    partitions: dict[str, str | None] = {}
+    for folder in name.parts[:-1]:
+        column, equals, value = folder.partition("=")
+        if equals:
+            is_missing = value == "__HIVE_DEFAULT_PARTITION__"
+            partitions[unquote(column)] = None if is_missing else unquote(value)
+    return partitions
+
+
+def _with_partitions(
+    names: list[str],
+    partitions: Mapping[str, str | None],
+    positions: Mapping[str, int],
+    report: LoadReport,
+    rows: pa.Table | pa.RecordBatch,
+) -> RawTable:
+    """Return the columns of these names; each that a folder names is stored as one value."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    for name in set(names).difference(table.column_names):
+        value = partitions[name]
+        codes = pa.array(
+            np.zeros(len(table), np.int32),
+            mask=np.full(len(table), value is None),
+        )
+        column = pa.DictionaryArray.from_arrays(codes, [value or ""])
+        table = table.append_column(name, column)
+    return RawTable.of(table.select(names), positions, report)
+
+
+def _parquet_tables(
+    origin: str,
+    parts: list[_Part],
+    options: LogOptions,
+    batch_rows: int | None,
+) -> Iterator[RawTable]:
+    """Read parquet files; the first one says which columns are read."""
+    needed: list[str] = []
+    for part in parts:
+        path = part.file.path
+        with (
+            in_words(path, "is not a whole parquet file"),
+            part.file.parquet(in_one_read=batch_rows is None) as opened,
+        ):
+            names = list(dict.fromkeys((*opened.schema_arrow.names, *part.partitions)))
+            if not needed:
+                positions, report = find_columns(names, options, origin, "parquet")
+                needed = [names[position] for position in positions.values()]
+            missing = set(needed).difference(names)
+            if missing:
+                raise DataError(
+                    f"{path} has no column {min(missing)!r}, as {parts[0].file.path} has"
+                )
+            in_file = [name for name in needed if name not in part.partitions]
+            make = partial(_with_partitions, needed, part.partitions, positions, report)
+            if batch_rows is None:
+                yield make(opened.read(in_file))
+            else:
+                # `map` keeps no batch alive while the next one is decoded.
+                yield from map(
+                    make,
+                    opened.iter_batches(batch_rows, columns=in_file, use_threads=False),
+                )
+
+
+def _text_tables(
+    origin: str,
+    parts: list[_Part],
+    options: LogOptions,
+    file_by_file: bool,
+) -> Iterator[RawTable]:
+    """Read text files; the first one with rows says which columns are read, and how."""
+    first: _TextColumns | None = None
+    for part in parts:
+        try:
+            layout = look(
+                part.file, options.separator, options.header, options.encoding
+            )
+            if first is None:
+                first = _text_columns(layout, part, options, origin)
+                columns = first
+                options = options._replace(
+                    separator=layout.separator, header=layout.header
+                )
+            else:
+                columns = _same_columns(layout, part, options, first)
+            roles = {
+                f"c{position}": role for role, position in columns.positions.items()
+            }
+            make = partial(
+                _with_partitions,
+                list(roles),
+                columns.partitions,
+                columns.positions,
+                first.report,
+            )
+            convert = _conversion(roles, columns.partitions)
+            if file_by_file:
+                yield make(table_of(layout, convert))
+            else:
+                yield from map(make, batches_of(layout, convert))
+        except NoRowsError:
+            if len(parts) == 1:
+                raise
+
+
+class _TextColumns(NamedTuple):
+    """The columns of a text file that are read."""
+
+    path: str
+    names: list[str]
+    """Names of the columns in the file, then of those that only its folders name."""
+    positions: dict[str, int]
+    """Role to position in `names`."""
+    partitions: dict[str, str | None]
+    """Columns that only folders name, as `c` and the position, each with its value."""
+    report: LoadReport
+
+
+def _text_columns(
+    layout: Layout,
+    part: _Part,
+    options: LogOptions,
+    origin: str,
+) -> _TextColumns:
+    """Find the columns with a role; those that folders name follow those of the file."""
+    path = part.file.path
+    width = len(layout.names)
+    if width < 2:
+        raise DataError(
+            f"{path}, line {layout.line - layout.header}: found one column where at least a "
+            f"user and an item are needed, splitting at {layout.separator!r}: give the separator"
+        )
+    named = {
+        name: value
+        for name, value in part.partitions.items()
+        if name not in layout.names
+    }
+    names = [*layout.names, *named]
+    first_row = None if layout.header else layout.first_row
+    positions, report = find_columns(names, options, path, "text", first_row)
+    partitions = {f"c{width + n}": value for n, value in enumerate(named.values())}
+    report = replace(
+        report, origin=origin, separator=layout.separator, header=layout.header
+    )
+    return _TextColumns(path, names, positions, partitions, report)
+
+
+def _same_columns(
+    layout: Layout,
+    part: _Part,
+    options: LogOptions,
+    first: _TextColumns,
+) -> _TextColumns:
+    """Find the columns of the first file in another one, by their names where it has a header."""
+    path = part.file.path
+    names = [*layout.names, *part.partitions]
+    if layout.header and names != first.names:
+        for name in first.report.columns.values():
+            if name not in names:
+                raise DataError(f"{path} has no column {name!r}, as {first.path} has")
+        options = options._replace(columns=first.report.columns)
+    columns = _text_columns(layout, part, options, first.report.origin)
+    if columns.report.columns != first.report.columns:
+        raise DataError(
+            f"{path} has the columns {listed(columns.report.columns.values())}, and {first.path} "
+            f"{listed(first.report.columns.values())}: the files of a log have the same"
+        )
+    return columns
+
+
+def _conversion(
+    roles: Mapping[str, str],
+    partitions: Mapping[str, str | None],
+) -> pa_csv.ConvertOptions:
+    """Read ids and events as dictionaries ('007' stays '007'), all else as text.
+
+    What pyarrow would infer depends on the other rows of a file, and takes 0x10 for a number.
+    """
+    coded = pa.dictionary(pa.int32(), pa.string())
+    is_coded = {"user", "item", "event"}
+    return pa_csv.ConvertOptions(
+        include_columns=[name for name in roles if name not in partitions],
+        column_types={
+            name: coded if role in is_coded else pa.string()
+            for name, role in roles.items()
+        },
+        null_values=MISSING,
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )

@@ -1,0 +1,61 @@
+"""The choice of `alpha` and `lengths` of `leporid` by a probe inside the training data.
+
+The probe never sees validation or test: the newest tenth of each user's training interactions is
+held out, every candidate is fitted on the rest, and its item vectors predict what was held out.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from leporid import evaluation
+from leporid.config import JsonValue
+from leporid.data import Interactions, Split, random_split, temporal_split
+from leporid.embeddings.row_lengths import Lengths, with_lengths
+from leporid.embeddings.vectors import InitialEmbeddings
+
+
+class Candidate(NamedTuple):
+    """Settings of `leporid` that the probe can choose, and how well they predict."""
+
+    alpha: float
+    lengths: Lengths
+    popularity_power: float
+    ndcg: float
+    """NDCG@10 on the held-out training interactions."""
+
+    def settings(self) -> dict[str, JsonValue]:
+        """Return the settings alone."""
+        return {
+            "alpha": self.alpha,
+            "lengths": self.lengths,
+            "popularity_power": self.popularity_power,
+        }
+
+
+def try_settings(
+    fit: Callable[[Interactions, float], InitialEmbeddings],
+    train: Interactions,
+    alphas: Sequence[float],
+    shapes: Sequence[tuple[Lengths, float]],
+) -> list[Candidate]:
+    """Probe every combination of an alpha and a shape: `lengths` and `popularity_power`.
+
+    `fit(part, alpha)` gives embeddings whose rows have their own lengths.
+    """
+    split = inner_split(train)
+    matrix = split.train.csr()
+    candidates = []
+    for alpha in alphas:
+        embeddings = fit(split.train, alpha)
+        for lengths, power in shapes:
+            shaped = with_lengths(embeddings, matrix, lengths, power)
+            quality = evaluation.probe((None, shaped.items.vectors), split).value()
+            candidates.append(Candidate(alpha, lengths, power, quality["items"]))
+    return candidates
+
+
+def inner_split(train: Interactions) -> Split:
+    """Hold out the newest tenth of each user's training data for validation; no test part."""
+    if train.has_order:
+        return temporal_split(train, 0.9, 0.1)
+    return random_split(train, 0.9, 0.1)

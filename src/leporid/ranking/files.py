@@ -1,0 +1,115 @@
+"""`write_recommendations`: the lists of any number of users in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from leporid.arguments import checks_arguments, described, takes_exclude_seen
+from leporid.artifacts import atomic_path, check_output_file
+from leporid.errors import ConfigError
+from leporid.progress import Progress
+from leporid.ranking.bound_rules import BoundRules
+from leporid.ranking.lists import (
+    Ids,
+    UserRanker,
+    allowed_items,
+    list_frames,
+    list_schema,
+)
+
+if TYPE_CHECKING:
+    # `checks_arguments` leaves this one to the function: a model itself says if it is not fitted.
+    from leporid.ranking.lists import ListModel
+
+
+@takes_exclude_seen
+@checks_arguments()
+def write_recommendations(
+    model: ListModel,
+    target: str | Path,
+    users: Any = None,
+    n: int = 10,
+    *,
+    include_seen: bool | None = None,
+    only: Ids = None,
+    exclude: Ids = None,
+    rules: BoundRules | None = None,
+    progress: Progress = None,
+) -> int:
+    """Write the rows of `model.recommend_frame` into `target`, in bounded memory; return how many.
+
+    The suffix is the format: `.parquet`, `.csv` or `.jsonl`. The file appears when it is complete.
+    """
+    if isinstance(model, type) or not isinstance(model, UserRanker):
+        raise ConfigError(
+            f"write_recommendations: model must be a Recommender, not {described(model)}"
+        )
+    target = Path(target)
+    if target.suffix not in _WRITERS:
+        known = ", ".join(_WRITERS)
+        raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
+    check_output_file(target)
+    schema = list_schema(model.users, model.items)
+    allowed = allowed_items(model.items, only, exclude, rules)
+    open_writer = _WRITERS[target.suffix]
+    n_rows = 0
+    with atomic_path(target) as path, open_writer(path, schema) as writer:
+        for table in list_frames(
+            model,
+            users,
+            n,
+            include_seen,
+            allowed,
+            progress,
+        ):
+            writer.write_table(table)
+            n_rows += table.num_rows
+    return n_rows
+
+
+class _TableWriter(Protocol):
+    """What writes tables one after the other into an open file."""
+
+    def write_table(self, table: pa.Table) -> None: ...
+
+
+class _JsonLinesWriter:
+    """Writes a line of JSON for each row."""
+
+    def __init__(
+        self,
+        path: Path,
+        schema: pa.Schema,
+    ) -> None:
+        self._file = path.open("w", encoding="utf-8")
+
+    def __enter__(self) -> _JsonLinesWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write_table(self, table: pa.Table) -> None:
+        """Write the rows with nine digits of the score, which is all that float32 has."""
+        for row in table.to_pylist():
+            row["score"] = float(f"{row['score']:.9g}")
+            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+_WRITERS: dict[
+    str,
+    Callable[[Path, pa.Schema], AbstractContextManager[_TableWriter]],
+] = {
+    ".parquet": pyarrow.parquet.ParquetWriter,
+    ".csv": pyarrow.csv.CSVWriter,
+    ".jsonl": _JsonLinesWriter,
+}
+"""What opens a file of recommendations, by its suffix."""

@@ -1,0 +1,141 @@
+"""`UserQuery`: what one user of a request is recommended from, and the JSON of the result."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.ranking import BoundRules, Indices
+from leporid.serve.loaded_run import LoadedRun, ShownItem, to_json
+from leporid.serve.schemas import RunName
+from leporid.serve.store import Impression
+
+
+def _no_items() -> Indices:
+    return np.empty(0, np.int32)
+
+
+@dataclass(eq=False)
+class UserQuery:
+    """A user to recommend to: an id, or a history of item indices."""
+
+    run: LoadedRun
+    n: int
+    run_name: RunName = "main"
+    requested_id: int | str | None = None
+    """Id of the user as the request spells it."""
+    user: str | None = None
+    """Id of the user as the store spells it; None for a history."""
+    history: Indices = field(default_factory=_no_items)
+    unknown: tuple[int | str, ...] = ()
+    """Items of the history that the model does not know."""
+    other_runs: tuple[LoadedRun, ...] = ()
+    """Runs whose items of the user are not recommended either."""
+    excluded: Indices = field(default_factory=_no_items)
+    candidates: Indices | None = None
+    include_seen: bool = False
+    rules: BoundRules | None = None
+    explain: bool = False
+    history_length: int = 0
+    """Number of items in the history, without those that only the store knows."""
+    user_index: int | None = None
+    """Index of a user whom the model knows, once `look_up` has run."""
+    n_events: int = 0
+    """Number of new items from the store, once `look_up` has run."""
+    impression: Impression | None = None
+    """Impression of a user in a test of two runs; its items are set with the result."""
+    stored: Indices = field(default_factory=_no_items)
+    """Items that the store knows of the user."""
+
+    @property
+    def cost(self) -> int:
+        """Work in units of roughly ten microseconds."""
+        listed = len(self.excluded)
+        if self.user is None:
+            listed += len(self.history)
+        if self.candidates is not None:
+            listed += len(self.candidates)
+        cost = 20 + self.n + listed // 20
+        if self.explain:
+            cost += 3 * self.n + self.history_length
+        if self.rules is not None:
+            cost += self.rules.work(self.n) // 4000
+        return cost
+
+    @property
+    def folds_in(self) -> bool:
+        """Whether the user is embedded from the history."""
+        return self.user_index is None or self.n_events > 0
+
+    def look_up(self, stored: Sequence[str]) -> None:
+        """Set what the model and the store know of the user; an unknown one is an error."""
+        if self.user is None:
+            return
+        repeats = self.run.model.fitting.include_seen
+        item_ids = stored if repeats else list(dict.fromkeys(stored))
+        self.stored = self.run.known_items(item_ids)
+        is_new = len(self.stored) == 0
+        _, self.user_index, known = self.run.find_user(self.user, required=is_new)
+        new_items = self.stored[~np.isin(self.stored, known)]
+        self.history = np.concatenate([known, new_items])
+        self.n_events = len(new_items)
+        for run in self.other_runs:
+            _, index, items = run.find_user(self.user)
+            if index is not None:
+                items = run.model.known.hidden().of(index)
+            ids = [run.ids[item] for item in items]
+            self.excluded = np.concatenate([self.excluded, self.run.known_items(ids)])
+
+    def hidden(self) -> Indices:
+        """Return the indices of items that must not be recommended."""
+        hidden = np.full(len(self.run.ids), self.candidates is not None)
+        if self.candidates is not None:
+            hidden[self.candidates] = False
+        hidden[self.excluded] = True
+        if not self.include_seen:
+            hidden[self.history if self.user is None else self.stored] = True
+        if self.user_index is not None:
+            seen = self.run.model.known.hidden(self.include_seen).of(self.user_index)
+            hidden[seen] = True
+        return np.flatnonzero(hidden).astype(np.int32)
+
+    def result(
+        self,
+        items: Indices,
+        scores: NDArray[np.float32],
+        folded_in: bool,
+    ) -> bytes:
+        """Return the JSON of a ranked list, int32[n] padded with -1; made off the event loop."""
+        run = self.run
+        best = items[items >= 0][: self.n]
+        ranked: list[ShownItem] = [
+            {**run.item(index), "score": score, "because": None}
+            for index, score in zip(
+                best.tolist(),
+                scores[: len(best)].tolist(),
+                strict=True,
+            )
+        ]
+        if self.impression is not None:
+            ids = tuple(str(item["id"]) for item in ranked)
+            self.impression = self.impression._replace(items=ids)
+        if self.explain:
+            user = None if folded_in else self.user_index
+            reasons = run.because(best, self.history, user)
+            for item, because in zip(ranked, reasons, strict=True):
+                item["because"] = because
+        user_id = self.requested_id
+        if self.user_index is not None:
+            user_id = run.model.users.external(self.user_index)
+        return to_json(
+            {
+                "user": user_id,
+                "run": self.run_name,
+                "folded_in": folded_in,
+                "new_events": self.n_events,
+                "unknown": self.unknown,
+                "items": ranked,
+                "reasons": run.model.reason_kind if self.explain else None,
+            }
+        )
