@@ -233,7 +233,7 @@ def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> No
                 seed=seed, config={}, valid_metrics={},
                 metrics={"HR@10": sum(hits) / 4, "F1@10": sum(hits) / 40},
                 tail_metrics={}, seconds=1.0, peak_memory_mb=1.0, device="cpu",
-                spec_hash=f"{init}{seed}",
+                spec_hash=f"{init}{seed}", extra={"seen": "train only"},
             )  # fmt: skip
             users = np.arange(4, dtype=np.int32)
             outcomes = MetricTable.from_hits(users, np.array(hits, np.int32), np.ones(4, np.int32))

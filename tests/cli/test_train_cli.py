@@ -163,7 +163,7 @@ def test_a_folder_is_loaded_as_it_is_served(log: Path, tmp_path: Path) -> None:
     for cls in (Recommender, get("ease")):
         assert cls.load(run).fitting.final
         assert not cls.load(run / "validated").fitting.final
-    with pytest.raises(DataError, match="holds a ease model, not a ItemKNN"):
+    with pytest.raises(DataError, match="holds an ease model, not an ItemKNN"):
         get("itemknn").load(run)
 
 
@@ -227,7 +227,7 @@ def test_an_initialiser_without_its_item_table_is_refused_before_the_log_is_read
 def test_a_log_without_a_terminal_says_what_is_going_on(log: Path, tmp_path: Path) -> None:
     arguments = ["train", log, "--model", "ease", "-o", tmp_path / "r"]
     lines = call(*arguments, LEPORID_PROGRESS="").stderr.splitlines()
-    assert lines[-3:] == ["ease", "baseline TopPop", "baseline ItemKNN"]
+    assert lines[-3:] == ["baseline TopPop", "baseline ItemKNN", "ease"]
     assert "ease" not in call(*arguments).stderr.splitlines()
     assert call(*arguments, "--json", LEPORID_PROGRESS="").stderr == ""
 

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.config import Choice, Float, Int
 from leporid.data import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
 from leporid.models import FitContext, fit, train
@@ -25,6 +24,7 @@ from leporid.models.closed_form.ease import EASE
 from leporid.progress import NullProgress
 from leporid.runs import Journal, tune
 from leporid.runs import tuning as study_module
+from leporid.search_space import Choice, Float, Int
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 

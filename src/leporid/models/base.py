@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments, takes_exclude_seen
-from leporid.config import Config, JsonValue, SearchSpace
+from leporid.config import Config, JsonValue
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import (
@@ -58,6 +58,7 @@ from leporid.ranking import (
     padded_lists,
     rank_in_chunks,
 )
+from leporid.search_space import SearchSpace
 
 if TYPE_CHECKING:
     import torch

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leporid.config import Registry
+from leporid.registry import Registry
 
 # Of `Recommender`s, which look up their own class here and so cannot be imported.
 _registry: Registry[Any] = Registry(

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import leporid.html as page
-from leporid.config import JsonValue
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import Comparison, MetricTable, compare_all
 from leporid.runs.folder import SavedRun
@@ -94,7 +93,7 @@ def write_comparison(
     path: Path,
     runs: Sequence[Mapping[str, Any]],
     tests: Sequence[Comparison],
-    tables: Mapping[str, Sequence[Mapping[str, JsonValue]]],
+    tables: Mapping[str, Sequence[Mapping[str, object]]],
 ) -> None:
     """Write the page of `leporid compare`: the runs, who is above whom, and its `tables`."""
     first, *others = runs

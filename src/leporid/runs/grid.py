@@ -12,16 +12,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from leporid import embeddings, models
-from leporid.artifacts import check_output_folder, write_json
-from leporid.config import (
-    Config,
-    JsonValue,
-    SettingValue,
-    canonical_hash,
-    read_toml,
-)
+from leporid.artifacts import check_output_folder, read_toml, write_json
+from leporid.config import Config, JsonValue, SettingValue
 from leporid.data import PROTOCOLS, Split, load, split_by
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
+from leporid.hashing import canonical_hash
 from leporid.machine import check_device, versions
 from leporid.models import FitContext, ModelSpec, fit_init
 from leporid.progress import Progress, make_progress

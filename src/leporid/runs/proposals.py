@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from leporid.config import Choice, Int, SearchSpace, SettingValue, active
+from leporid.config import SettingValue
+from leporid.search_space import Choice, Int, SearchSpace, active
 
 STARTUP_TRIALS = 8
 """Trials drawn at random before the sampler (TPE) models the metric."""

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from leporid.artifacts import read_object, write_json
-from leporid.config import Config, JsonValue, canonical_hash
+from leporid.config import Config, JsonValue
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import MetricTable
+from leporid.hashing import canonical_hash
 from leporid.machine import versions
 from leporid.models import Recommender
 from leporid.runs.execution import Cost, Run

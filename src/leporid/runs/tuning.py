@@ -15,20 +15,12 @@ from typing import TypedDict
 from leporid import embeddings
 from leporid.arguments import checks_arguments, described
 from leporid.artifacts import check_output_file
-from leporid.config import (
-    Choice,
-    Config,
-    Float,
-    Int,
-    SearchSpace,
-    SettingValue,
-    canonical_hash,
-    check_space,
-)
+from leporid.config import Config, SettingValue
 from leporid.data import Part, Split, expect, inner_validation_split
 from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
 from leporid.evaluation import evaluate, parse_metric
+from leporid.hashing import canonical_hash
 from leporid.machine import check_device
 from leporid.models import (
     DEFAULT_RECIPE,
@@ -42,6 +34,7 @@ from leporid.models import (
 from leporid.progress import ProgressLike, make_progress
 from leporid.runs.journal import Event, Form, Journal
 from leporid.runs.proposals import FinishedTrial, propose
+from leporid.search_space import Choice, Float, Int, SearchSpace, check_space
 
 _TRIAL = "trial"
 _FAILED_TRIAL = "failed trial"
@@ -153,7 +146,10 @@ def tune(
     reporter.advance(len(finished_trials(journal)))
     while run_next_trial(study, journal, budget, optuna):
         best = best_trial(finished_trials(journal))
-        reporter.advance(1, **({f"best {metric}": best.value} if best else {}))
+        if best is None or best.value is None:
+            reporter.advance(1)
+        else:
+            reporter.advance(1, **{f"best {metric}": best.value})
     reporter.close()
     return result_of(study, finished_trials(journal))
 
@@ -377,7 +373,7 @@ def check_ranges(space: SearchSpace | None) -> None:
         if not isinstance(dimension, Choice | Int | Float):
             raise ConfigError(
                 f"space[{name!r}] must be Int(low, high), Float(low, high) or Choice(...) of "
-                f"leporid.config, not {described(dimension)}"
+                f"leporid.search_space, not {described(dimension)}"
             )
 
 

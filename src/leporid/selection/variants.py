@@ -7,7 +7,8 @@ import zlib
 import numpy as np
 
 from leporid import models
-from leporid.config import Choice, Float, Int, SearchSpace, SettingValue, active
+from leporid.config import SettingValue
+from leporid.search_space import Choice, Float, Int, SearchSpace, active
 from leporid.selection.task import Settings
 
 SMALL_CHANGE_SHARE_OF_RANGE = 0.15

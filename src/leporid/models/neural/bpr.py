@@ -14,13 +14,14 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
-from leporid.config import Choice, Float, SearchSpace, setting
+from leporid.config import setting
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.layers import table_bpr_loss
 from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.settings import TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

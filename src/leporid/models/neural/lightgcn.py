@@ -16,10 +16,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,13 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.settings import TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 _PAIRS = 2**18
 """User-item pairs scored at once: bounds memory, whatever the number of users asked for."""

@@ -20,10 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, SearchSpace, setting
+from leporid.config import setting
 from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, SearchSpace
 
 _SLOPE = 0.2
 """Negative slope of LeakyReLU."""
