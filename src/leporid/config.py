@@ -154,7 +154,9 @@ class Config:
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, Config):
+        return value.to_dict()
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 def checked_settings(settings: type, values: Mapping[str, object]) -> dict[str, object]:

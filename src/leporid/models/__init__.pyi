@@ -1,5 +1,6 @@
 from .base import Recommender as Recommender
 from .blend import Blend as Blend
+from .blend import BlendMember as BlendMember
 from .blend import pick_blend as pick_blend
 from .callbacks import Callback as Callback
 from .callbacks import StopWhen as StopWhen

@@ -24,6 +24,7 @@ from .grid import read_experiment as read_experiment
 from .grid import run_cell as run_cell
 from .grid import run_grid as run_grid
 from .journal import Event as Event
+from .journal import Form as Form
 from .journal import Journal as Journal
 from .journal import claim as claim
 from .meter import Meter as Meter
