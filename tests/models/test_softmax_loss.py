@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from leporid.models.neural import layers as module
+from leporid.models.neural import softmax_loss as module
 from leporid.models.neural import settings as training_config
 
 
