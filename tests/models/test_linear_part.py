@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from leporid.models.dlr2 import DLR2Config
+from leporid.models.neural.dlr2 import DLR2Config
 
 import leporid
 from leporid.data import Interactions, Split

@@ -19,7 +19,11 @@ from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.dlr2.config import DLR2Config
 from leporid.models.neural.dlr2.network import DLR2Network
 from leporid.models.neural.dlr2.recipes import GENERAL_BY_KIND, RECIPES
-from leporid.models.neural.dlr2.two_stages import Anchors, TwoStageRanking
+from leporid.models.neural.dlr2.two_stages import (
+    Anchors,
+    TwoStageRanking,
+    mixed_scores,
+)
 from leporid.models.neural.layers import with_constant
 from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.softmax_loss import softmax_loss
@@ -168,7 +172,7 @@ class DLR2(NeuralRecommender):
             if branch == "generative":
                 return generated
         scored = net.discriminative.all_items(s, self.prepared())
-        return net.mixed(scored, generated)
+        return mixed_scores(scored, generated, self.config)
 
     def weights_changed(self) -> None:
         super().weights_changed()
@@ -244,7 +248,12 @@ class DLR2(NeuralRecommender):
 
     def two_stages(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
         """Compute `retrieve` for states s, some users at a time."""
-        ranking = TwoStageRanking(self.net, self.prepared(), self.anchors())
+        ranking = TwoStageRanking(
+            config=self.config,
+            network=self.net,
+            item_halves=self.prepared(),
+            anchors=self.anchors(),
+        )
         parts = []
         for first in range(0, len(s), _USERS_AT_ONCE):
             part = np.arange(first, min(first + _USERS_AT_ONCE, len(s)))

@@ -110,15 +110,6 @@ class DLR2Network(nn.Module):
         squares = (items * items).mean(dim=1) + (g * g).mean(dim=1, keepdim=True)
         return 2 / g.shape[1] * (g @ items.T) - squares
 
-    def mixed(self, scored: Tensor, generated: Tensor | None) -> Tensor:
-        """Return what S ranks by, or its mixture with the scores of G if these are given."""
-        config = self.config
-        # With margins S is a distance; its value before the last ReLU ranks without ties.
-        scored = -scored if config.objective == "margin" else scored
-        if generated is None:
-            return scored
-        return config.mixture * scored + (1 - config.mixture) * generated
-
 
 def _first_history_weights(config: DLR2Config) -> Tensor:
     """Return the weights of G's average before training, float32[rows without the user's].

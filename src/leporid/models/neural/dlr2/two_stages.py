@@ -18,6 +18,7 @@ from scipy import linalg
 from torch import Tensor
 
 from leporid.data import Sequences
+from leporid.models.neural.dlr2.config import DLR2Config
 from leporid.models.neural.dlr2.network import DLR2Network
 from leporid.ranking import TopK, masked_top_k
 
@@ -56,10 +57,24 @@ class Anchors(NamedTuple):
         return torch.addmm(self.mean, scores - self.mean[self.items], self.weights)
 
 
+def mixed_scores(
+    scored: Tensor,
+    generated: Tensor | None,
+    config: DLR2Config,
+) -> Tensor:
+    """Return what S ranks by, or its mixture with the scores of G if these are given."""
+    # With margins S is a distance; its value before the last ReLU ranks without ties.
+    scored = -scored if config.objective == "margin" else scored
+    if generated is None:
+        return scored
+    return config.mixture * scored + (1 - config.mixture) * generated
+
+
 @dataclass(frozen=True)
 class TwoStageRanking:
     """Ranks items by S (or a mixture with G), which is computed for the candidates alone."""
 
+    config: DLR2Config
     network: DLR2Network
     item_halves: Tensor
     """float32[n_items, 256]: the item half of S's first layer."""
@@ -97,14 +112,14 @@ class TwoStageRanking:
 
     def _generated(self, s: Tensor) -> Tensor | None:
         """Return the scores of G if the mixture needs them."""
-        if self.network.config.inference != "mixture":
+        if self.config.inference != "mixture":
             return None
         return self.network.generative_scores(self.network.target(s)).float()
 
     def _estimates(self, s: Tensor, generated: Tensor | None) -> Tensor:
         anchor_halves = self.item_halves[self.anchors.items].unsqueeze(0)
         scored = self.network.discriminative.some_items(s, anchor_halves).float()
-        return self.network.mixed(self.anchors.estimate(scored), generated)
+        return mixed_scores(self.anchors.estimate(scored), generated, self.config)
 
     def _scores(self, s: Tensor, items: Tensor, generated: Tensor | None) -> Tensor:
         """Return the scores of some items for each state, int64[m, k] -> float32[m, k]."""
@@ -112,7 +127,7 @@ class TwoStageRanking:
         scored = self.network.discriminative.some_items(s, halves).float()
         if generated is not None:
             generated = generated.gather(1, items)
-        return self.network.mixed(scored, generated)
+        return mixed_scores(scored, generated, self.config)
 
     def _full_ranking(
         self,
@@ -127,7 +142,7 @@ class TwoStageRanking:
         scored = self.network.discriminative.all_items(s[rows], self.item_halves)
         if generated is not None:
             generated = generated[rows]
-        scores = self.network.mixed(scored.float(), generated)
+        scores = mixed_scores(scored.float(), generated, self.config)
         return masked_top_k(scores.cpu().numpy(), n, seen=hidden.take(states))
 
 
