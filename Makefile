@@ -84,6 +84,7 @@ lint: env
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.readability
 	$(BIN)/python -m reproduction.check_outcomes
 
 bench-scale: env

@@ -24,7 +24,7 @@ from leporid.artifacts import write_json
 from leporid.data import Split
 from leporid.embeddings import initial_embeddings
 from leporid.evaluation import evaluate
-from leporid.models import Callback
+from leporid.models import Callback, FitContext
 from leporid.models.neural.sasrec import SASRec
 from leporid.ranking import TopK
 
@@ -61,7 +61,7 @@ def our_curve(split: Split, init: str, device: str) -> Curve:
     vectors = initial_embeddings(init, split.train, cache=False, dim=SETTINGS["dim"], seed=0)
     recipe = SASRec.recipe_settings("general", split.train)
     model = SASRec(**{**recipe, **SETTINGS, "eval_every": 25, "patience": 20, "metric": METRIC})
-    model.fit(split, seed=0, init=vectors, device=device, callbacks=[watch])
+    model.fit(split, seed=0, init=vectors, device=device, context=FitContext(callbacks=(watch,)))
     return watch.points
 
 

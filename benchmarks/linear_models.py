@@ -23,7 +23,7 @@ from benchmarks.linear_part import HIDDEN
 from benchmarks.sequence_settings import curve, means
 from leporid.artifacts import read_json
 from leporid.data import inner_validation_split
-from leporid.models.closed_form.profiles import some_users
+from leporid.models.closed_form.history_window import sample_validation_users
 
 NAME = "linear_models"
 CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -53,7 +53,7 @@ def rows(data: Path, name: str, seed: int) -> list[dict[str, Any]]:
     split = inner_validation_split(split_of(data, *(LOGS | HIDDEN)[name]))
     how: dict[str, Any] = {"seed": seed, "device": "cpu", "progress": False, "linear_gain": 0.0}
     network: Any = leporid.train("dlr2", split, init="leporid", recipe="general", **how)
-    users, _ = some_users(split)
+    users, _ = sample_validation_users(split)
     known, unit, found = split.train.sequences().take(users), None, []
     for label, (model, settings) in CANDIDATES.items():
         fitted: Any = leporid.models.get(model)(**settings).fit(split, progress=False)

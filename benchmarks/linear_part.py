@@ -18,7 +18,7 @@ from typing import Any
 import leporid
 from benchmarks.classical_defaults import POOL, split_of
 from benchmarks.harness import write_record
-from leporid.models.closed_form.profiles import quality, some_users
+from leporid.models.closed_form.history_window import ndcg_per_user, sample_validation_users
 
 HIDDEN = {
     f"{log}, no order": (log, core, "random")
@@ -34,11 +34,11 @@ _USERS = 3000
 
 def best_classical(split: Any) -> Any:
     """The classical model with the highest NDCG@10 on validation."""
-    users, part = some_users(split, _USERS)
+    users, part = sample_validation_users(split, _USERS)
     known, best = split.train.sequences(), (-1.0, None)
     for model, settings in ((key, each) for key, pool in POOL.items() for each in pool):
         fitted = leporid.train(model, split, progress=False, **settings)
-        value = float(quality(fitted.score(users, known), users, part).mean())
+        value = float(ndcg_per_user(fitted.score(users, known), users, part).mean())
         best = max(best, (value, fitted), key=lambda found: found[0])
     return best[1]
 

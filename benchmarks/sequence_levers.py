@@ -23,7 +23,7 @@ The time of the event that is predicted is not read: the query has the time of i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ from leporid import models
 from leporid.config import setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError
-from leporid.models import Batch
+from leporid.models import Batch, FitContext
 from leporid.models.neural.layers import dropout, with_constant
 from leporid.models.neural.sasrec import SASRec, SASRecConfig, SASRecNetwork, _Block, to_front
 from leporid.models.neural.softmax_loss import softmax_loss
@@ -171,11 +171,11 @@ class SASRecLevers(SASRec):
     def build(self, context: BuildContext) -> nn.Module:
         return LeverNetwork(context, self.config)
 
-    def _fit(self, split: Split, **options: Any) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         self._log = log = split.train_valid
         if self.config.time_gap and (log.ticks_per_day is None or log.repeats):
             raise ConfigError("time_gap needs times since 1970, and every pair once")
-        super()._fit(split, **options)
+        super()._fit(split, seed, context)
 
     def _build(self, context: BuildContext, seed: int) -> None:
         super()._build(context, seed)

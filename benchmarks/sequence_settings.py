@@ -148,7 +148,7 @@ def one(job: dict[str, Any], specs: dict[str, Any], device: str) -> dict[str, An
 
 def gains(fitted: Any, split: Any, inner: bool) -> dict[str, Any]:
     """NDCG@10 by the gain of a linear part, and the gains that two rules would take."""
-    from leporid.models.closed_form.profiles import first_level
+    from leporid.models.closed_form.history_window import first_within_one_standard_error
     from leporid.models.neural.linear_part import fit_linear_part
 
     part: Any = fit_linear_part(fitted.score, fitted.config.replace(linear_gain=1.0), split)
@@ -157,8 +157,8 @@ def gains(fitted: Any, split: Any, inner: bool) -> dict[str, Any]:
     row = {
         "valid": {"NDCG@10": means(values)["0.0"]},
         "by_gain": means(values),
-        "auto": first_level(curve(fitted, part, split, "valid", _SOME)),
-        "level": first_level(values),
+        "auto": first_within_one_standard_error(curve(fitted, part, split, "valid", _SOME)),
+        "level": first_within_one_standard_error(values),
         "users": len(values[0.0]),
         "penalties": [slim.l1, slim.l2],
         "window": slim.window,

@@ -24,7 +24,7 @@ from leporid import models
 from leporid.data import Split, inner_validation_split
 from leporid.embeddings import initial_embeddings
 from leporid.machine import versions
-from leporid.models import StopWhen, continued
+from leporid.models import FitContext, StopWhen, trained_on
 from leporid.selection.candidates import with_validation
 
 
@@ -67,7 +67,7 @@ def newer(given: argparse.Namespace) -> list[dict[str, Any]]:
     first: Any = cls(**settings).fit(trial, seed=0, init=vectors, **how)
     tried = {"as it is": first}
     tried |= {
-        f"on for {s:.2f} of its steps": continued(first, known, s, **how)
+        f"on for {s:.2f} of its steps": trained_on(first, known, s, FitContext(device=given.device))
         for s in (1 / 3, 2 / 3, 1.0)
     }
     tried["again from the start"] = first.refit(known.train, **how)

@@ -26,7 +26,7 @@ import leporid
 from benchmarks.harness import write_record
 from leporid.data import Interactions, Split
 from leporid.interop import export_model
-from leporid.models import Recommender, everything
+from leporid.models import FitContext, Recommender, everything
 from leporid.models.persistence import REFIT_SHARE
 
 LOGS = {"lastfm": 5, "movietweetings-100k": 10}
@@ -110,7 +110,7 @@ def study(log: str, name: str, data: Interactions, part: str, folder: Path) -> l
     row("from scratch", seeds[0], first)
     for share in SHARES[part]:
         step = first.fitting.first_step(share)
-        model = first.refit(split.train, init=first, first_step=step, **QUIET)
+        model = first.refit(split.train, init=first, context=FitContext(first_step=step))
         stored = [refreshed(model, folder / "old", folder, moved) for moved in MOVED[part]]
         row(f"from the old model, {share:.0%} of the steps", model, first, *stored)
     return rows

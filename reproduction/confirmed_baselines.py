@@ -19,7 +19,7 @@ from leporid import models
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.evaluation import evaluate
-from leporid.runs import RunRecord
+from leporid.runs import RunRecord, record_of
 from reproduction.store import PackedResults
 from reproduction.tuned_baselines import BASELINES, fit_and_record
 
@@ -77,9 +77,15 @@ def _confirm(
         record, table = there, results.outcomes(there.key)
         record = dataclasses.replace(record, extra=record.extra | {"tuning": tuning})
     else:
-        about = {"dataset": there.dataset, "experiment": BASELINES, "seed": there.seed}
-        model = models.get(there.model)(**best["settings"])
-        _, record, table = fit_and_record(model, split, extra={"tuning": tuning}, **about)
+        run = fit_and_record(
+            models.get(there.model)(**best["settings"]),
+            split,
+            dataset=there.dataset,
+            experiment=BASELINES,
+            seed=there.seed,
+            extra={"tuning": tuning},
+        )
+        record, table = record_of(run), run.test
     results.add(record, table)
     if record.key != there.key:
         results.remove([there.key])

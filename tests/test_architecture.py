@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -105,28 +107,11 @@ def test_paths_in_the_architecture_exist() -> None:
         assert (SOURCE / path).exists() or (ROOT / path).exists(), path
 
 
-def test_the_examples_of_the_architecture_name_what_is_there() -> None:
-    for path in re.findall(r"^--- (\S+)$", ARCHITECTURE, re.MULTILINE):
-        assert (ROOT / path).exists() or path.endswith("cli/count.py"), path
-    for name in ("PER_USER", "FAMILIES"):
-        text = (SOURCE / "evaluation" / "metrics.py").read_text(encoding="utf-8")
-        assert re.search(rf"^{name}\b", text, re.MULTILINE)
-
-
-def test_the_examples_of_a_model_and_an_initialiser_run(tmp_path: Path) -> None:
-    blocks = re.findall(r"^```python\n(# src.*?)^```$", ARCHITECTURE, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        name = re.match(r"# src/leporid/\w+/(\w+)\.py", block)
-        assert name
-        (tmp_path / f"{name[1]}.py").write_text(block, encoding="utf-8")
-    code = """
+NEW_FILE = re.compile(r"^```python\n# (src/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CHANGE = re.compile(r"^```diff\n--- (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+USE_EXAMPLES = """
 import leporid
-from newest import Newest
-from projection import Projection
 
-leporid.models.register("newest", Newest)
-leporid.initializers.register("projection", Projection)
 data = leporid.synthesize(90, 60, 1800, seed=3)
 split = leporid.temporal_split(data)
 model = leporid.train("newest", split)
@@ -134,15 +119,56 @@ items, _ = model.recommend(["7", "8"], n=5)
 model.save("saved")
 again, _ = leporid.Recommender.load("saved").recommend(["7", "8"], n=5)
 assert (items == again).all()
-assert leporid.evaluate(model, split, at=(10,)).mean()["HR@10"] >= 0
+assert 0 <= leporid.evaluate(model, split, at=(10,)).mean()["FirstHit@10"] <= 1
 vectors = leporid.initializers.initial_embeddings("projection", split.train, dim=8, cache=False)
 assert vectors.users.vectors.shape == (90, 8)
 assert vectors.items.vectors.shape == (60, 8)
+try:
+    leporid.load("books")
+except leporid.errors.DataError as error:
+    assert "https://example.org/books" in str(error), error
+else:
+    raise AssertionError("nobody has fetched the books")
+leporid.data.write_log(data, "log.csv")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
+
+
+def insert(text: str, change: str) -> str:
+    """Insert the lines with a plus behind the line without one before them."""
+    anchor = ""
+    for line in change.splitlines():
+        if not line.startswith("+"):
+            anchor = line[1:] + "\n"
+            assert text.count(anchor) == 1, anchor
+            continue
+        head, tail = text.split(anchor)
+        anchor = anchor + line[1:] + "\n"
+        text = head + anchor + tail
+    return text
+
+
+def test_the_examples_of_the_architecture_run(tmp_path: Path) -> None:
+    shutil.copytree(SOURCE, tmp_path / "src" / "leporid")
+    files, changes = NEW_FILE.findall(ARCHITECTURE), CHANGE.findall(ARCHITECTURE)
+    assert len(files) == 3
+    assert len(changes) == 5
+    for name, text in files:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    for name, change in changes:
+        path = tmp_path / name
+        path.write_text(insert(path.read_text(encoding="utf-8"), change), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    for command in (["-c", USE_EXAMPLES], ["-m", "leporid", "count", "log.csv"]):
+        done = subprocess.run(
+            [sys.executable, *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=environment,
+        )
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "1800"
 
 
 def test_every_package_has_a_contract_against_cycles() -> None:

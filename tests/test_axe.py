@@ -12,8 +12,8 @@ import pytest
 
 import leporid
 from leporid.html import Series, chart_html, write_report
-from leporid.runs import train_to_folder
 from tests.chromium import Page, find_chromium
+from tests.made_runs import train_to
 from tests.serve.test_kill import server
 
 pytestmark = [
@@ -37,7 +37,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = leporid.temporal_split(leporid.synthesize(90, 60, 1800, seed=3))
     for name in ("itemknn", "toppop"):
         is_final = name == "itemknn"
-        train_to_folder(folder / name, name, split, None, dataset="toy", final=is_final)
+        train_to(folder / name, name, split, final=is_final)
     points, names = [(0.1, 0.2), (30, 0.3)], ["a", "b"]
     chart = [Series("line", points, 0), *(Series(f"{i}", points, i, names) for i in range(8))]
     charts = chart_html(chart, "ms", "Quality", log=True, named=names)

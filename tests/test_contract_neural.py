@@ -16,7 +16,7 @@ from leporid import initializers, models
 from leporid.data import Split
 from leporid.embeddings import Embedding, InitialEmbeddings, standardize
 from leporid.errors import ConfigError, TrainingInterruptedError
-from leporid.models import NeuralRecommender
+from leporid.models import FitContext, NeuralRecommender
 from leporid.progress import NullProgress
 from tests.test_contract import N_ITEMS, N_USERS, SETTINGS, make, make_split
 
@@ -131,11 +131,14 @@ def test_a_resumed_run_ends_with_the_same_bits(name: str, tmp_path: Path) -> Non
     whole = neural(name).fit(split, seed=2, device="cpu", init=vectors(8))
     with pytest.raises(TrainingInterruptedError, match="step 3 of 6"):
         neural(name).fit(
-            split, seed=2, device="cpu", init=vectors(8), checkpoint=tmp_path,
-            progress=StopAtFirstRow(),
-        )  # fmt: skip
+            split, seed=2, device="cpu", init=vectors(8),
+            progress=StopAtFirstRow(), context=FitContext(checkpoint=tmp_path))  # fmt: skip
     resumed = neural(name).fit(
-        split, seed=2, device="cpu", init=vectors(8), checkpoint=tmp_path, resume=True
+        split,
+        seed=2,
+        device="cpu",
+        init=vectors(8),
+        context=FitContext(checkpoint=tmp_path, resume=True),
     )
     np.testing.assert_array_equal(resumed.score(ALL), whole.score(ALL))
     assert [row["loss"] for row in resumed.history.rows] == [
@@ -153,7 +156,14 @@ def item_table(shift: int = 0) -> dict[str, list[Any]]:
     }
 
 
-def with_tables(name: str, shift: int = 0, settings: Any = None, **how: Any) -> NeuralRecommender:
+def with_tables(
+    name: str,
+    shift: int = 0,
+    settings: Any = None,
+    progress: Any = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+) -> NeuralRecommender:
     """Fitted with an item table, and a user table where the model has a row per user."""
     tables: dict[str, Any] = {"items": item_table(shift)}
     asked = {"item_table": "items"}
@@ -162,8 +172,9 @@ def with_tables(name: str, shift: int = 0, settings: Any = None, **how: Any) -> 
         tables["users"] = {"user_id": [f"u{u:02d}" for u in range(N_USERS)], "country": country}
         asked["user_table"] = "users"
     model = neural(name, **asked, **(settings or {}))
-    how = {"seed": 2, "device": "cpu", "init": vectors(8), **how}
-    return model.fit(make_split(), tables=tables, **how)
+    context = FitContext(tables=tables, checkpoint=checkpoint, resume=resume, device="cpu")
+    split = make_split()
+    return model.fit(split, seed=2, init=vectors(8), progress=progress, context=context)
 
 
 @pytest.mark.filterwarnings("ignore:.*without content")

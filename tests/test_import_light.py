@@ -93,7 +93,7 @@ def test_torch_is_asked_where_there_is_a_driver_or_torch_already(
 def test_a_classical_model_is_trained_and_judged_without_torch() -> None:
     code = (
         "import leporid, numpy as np\n"
-        "from leporid.runs import against_baselines, record_run\n"
+        "from leporid.runs import against_baselines, execute\n"
         "rng = np.random.default_rng(0)\n"
         "log = {'user': rng.integers(0, 40, 900), 'item': rng.integers(0, 30, 900),\n"
         "       'time': np.arange(900)}\n"

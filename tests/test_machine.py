@@ -110,3 +110,28 @@ def test_two_threads_at_once_leave_the_threads_of_blas_as_they_were() -> None:
         [sys.executable, "-c", OVERLAP], env=environment, capture_output=True, text=True
     )
     assert run.stdout == "{2}\n", run.stderr
+
+
+LATER = """
+import numpy
+from threadpoolctl import threadpool_info
+from leporid.machine import one_thread_pool
+
+def blas():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+with one_thread_pool(1):
+    pass
+import scipy.linalg  # its wheels bring a BLAS of their own
+with one_thread_pool(1):
+    held = blas()
+print(held, blas())
+"""
+
+
+def test_a_blas_that_is_loaded_later_is_held_to_one_thread_too() -> None:
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    run = subprocess.run(
+        [sys.executable, "-c", LATER], env=environment, capture_output=True, text=True
+    )
+    assert run.stdout == "{1} {2}\n", run.stderr

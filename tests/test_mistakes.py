@@ -239,7 +239,7 @@ def test_a_device_is_checked_before_any_work(monkeypatch: pytest.MonkeyPatch) ->
     def no_work(*_: Any, **__: Any) -> Any:
         raise AssertionError("work began")
 
-    monkeypatch.setattr("leporid.models.train.initial_embeddings", no_work)
+    monkeypatch.setattr("leporid.models.training.initial_embeddings", no_work)
     monkeypatch.setattr("leporid.selection.choice.open_journal", no_work)
     monkeypatch.setattr("leporid.runs.tuning.Journal", no_work)
     absent = r"device 'cuda' is not there: torch finds no GPU"

@@ -72,7 +72,7 @@ def write_json(target: str | Path, value: Any) -> None:
 def read_json(path: str | Path) -> Any:
     """Read JSON; a missing, broken or huge file, or a pipe or device, is a `DataError`."""
     try:
-        if (size := _regular_size(path)) > LARGEST_JSON:
+        if (size := regular_size(path)) > LARGEST_JSON:
             raise DataError(
                 f"{path} has {size / 2**20:,.0f} MiB, and a JSON file may have at most "
                 f"{LARGEST_JSON / 2**20:,.0f}: it was not written by leporid, save it again"
@@ -86,7 +86,7 @@ def read_json(path: str | Path) -> Any:
         raise DataError(f"{path} is not valid JSON: {error}") from None
 
 
-def _regular_size(path: str | Path) -> int:
+def regular_size(path: str | Path) -> int:
     """The bytes of a file; a pipe or a device, which may never end, is a `DataError`."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
@@ -281,7 +281,7 @@ def check_manifest(
 
 def _is_as_described(path: Path, about: Mapping[str, object]) -> bool:
     """Whether a file has the size and the digest that its manifest has."""
-    return _regular_size(path) == about.get("bytes") and _describe(path) == {
+    return regular_size(path) == about.get("bytes") and _describe(path) == {
         key: about.get(key) for key in ("bytes", "blake2b")
     }
 

@@ -18,12 +18,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from leporid._version import __version__
 from leporid.errors import ConfigError, closest, import_extra
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 _PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -172,19 +175,30 @@ def one_thread_pool(threads: int | None = None) -> Iterator[int]:
     at once could leave it at one for good. Sums over another number of threads round differently.
     """
     import numba
-    from threadpoolctl import threadpool_limits
 
     if hasattr(_LOCAL, "alone"):
         yield 1
         return
     count = resolve_threads(threads)
     before = numba.get_num_threads()
-    with _TURN, threadpool_limits(limits=1, user_api="blas"):
+    with _TURN, _blas_pools(len(sys.modules)).limit(limits=1):
         numba.set_num_threads(count)
         try:
             yield count
         finally:
             numba.set_num_threads(before)
+
+
+@functools.lru_cache(maxsize=1)
+def _blas_pools(modules: int) -> "ThreadpoolController":
+    """The BLAS libraries this process has loaded; looked for again once it has other `modules`.
+
+    To look takes a millisecond, more than many kernels: small logs would spend their time on it.
+    A library comes with the module that needs it.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def on_each_thread(work: Callable[[int], Any], threads: int) -> None:

@@ -19,8 +19,9 @@ from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import DataError
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender
-from leporid.runs import Meter, read_run, record_run, write_final, write_record, write_run
+from leporid.runs import read_run, save_run
 from tests.attack.kill_saves import killed_at_every_step, leftovers
+from tests.made_runs import run_of
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="kills forked processes")
 
@@ -110,35 +111,29 @@ def test_killed_vectors_are_never_half_old(format: str, tmp_path: Path) -> None:
 def test_a_killed_run_has_the_record_of_its_model(
     splits: tuple[leporid.Split, leporid.Split], tmp_path: Path
 ) -> None:
-    place, parts = tmp_path / "run", []
-    for split in splits:
-        with Meter() as meter:
-            model = leporid.train("toppop", split, progress=False)
-        about: dict[str, Any] = {"dataset": "d", "experiment": "e", "init": None, "recipe": None}
-        parts.append(record_run(model, split, meter, seed=len(parts), **about))
-    write_run(place, *parts[0])
+    place = tmp_path / "run"
+    runs = [
+        run_of(leporid.train("toppop", split, progress=False), split, seed=number)
+        for number, split in enumerate(splits)
+    ]
+    save_run(runs[0], place)
     (place / "checkpoint").mkdir()
     (place / "checkpoint" / "mine").write_text("kept")
 
     def look() -> None:
         seed = read_run(place).record.seed
         held: Any = Recommender.load(place / "model")
-        assert np.array_equal(held.popularity, parts[seed][0].popularity)
+        assert np.array_equal(held.popularity, runs[seed].model.popularity)
         assert (place / "checkpoint" / "mine").read_text() == "kept"
         if seed:
-            write_run(place, *parts[0])
+            save_run(runs[0], place)
 
-    def write() -> None:
-        write_run(place, *parts[1])
-        write_final(place, parts[1][0].refit(splits[1]), *parts[1][:2], 1.0)
-
-    write_record(place, parts[0][1], more=1)
-    assert read_run(place).record.extra["more"] == 1
-    assert killed_at_every_step(lambda: write_run(place, *parts[1]), look) > 15
-    write()
+    assert killed_at_every_step(lambda: save_run(runs[1], place), look) > 15
+    runs[1].final, runs[1].final_cost = runs[1].model.refit(splits[1]), runs[1].cost
+    save_run(runs[1], place)
     assert (place / "validated" / "model.json").is_file()
     assert read_run(place).record.extra["final"]["interactions"] > 0
-    write_run(place, *parts[0])
+    save_run(runs[0], place)
     assert not (place / "validated").exists()
 
 
@@ -146,10 +141,8 @@ def test_a_model_of_another_run_beside_a_record_is_refused(
     splits: tuple[leporid.Split, leporid.Split], tmp_path: Path
 ) -> None:
     for number, split in enumerate(splits):
-        with Meter() as meter:
-            model = leporid.train("toppop", split, progress=False)
-        about: dict[str, Any] = {"dataset": "d", "experiment": "e", "init": None, "recipe": None}
-        write_run(tmp_path / str(number), *record_run(model, split, meter, seed=1, **about))
+        model = leporid.train("toppop", split, progress=False)
+        save_run(run_of(model, split, seed=1), tmp_path / str(number))
     (tmp_path / "0" / "model").rename(tmp_path / "away")
     (tmp_path / "1" / "model").rename(tmp_path / "0" / "model")
     with pytest.raises(DataError, match="from another run"):

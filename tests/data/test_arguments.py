@@ -91,7 +91,9 @@ FUNCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "given"), FUNCTIONS, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("function", "given"), FUNCTIONS, ids=lambda value: getattr(value, "__name__", "given")
+)
 def test_no_argument_of_the_wrong_type_is_a_raw_error(
     function: Callable[..., Any], given: tuple[Any, ...]
 ) -> None:

@@ -79,6 +79,18 @@ def test_many_seeds_and_a_large_seed_effect_are_the_t_test_over_seeds() -> None:
     assert unpaired.n_seeds == (4, 4)
 
 
+def test_runs_with_equal_means_leave_the_interval_over_users() -> None:
+    rng = np.random.default_rng(3)
+    noise = rng.normal(size=40)
+    noise -= noise.mean()
+    middle, other = rng.normal(size=(2, 40))
+    a = {0: middle + noise, 1: middle - noise}
+    b = {0: other, 1: other}
+    oracle = stats.ttest_rel(middle, other)
+    assert compare(a, b, "m").p_value == pytest.approx(oracle.pvalue)
+    assert compare(a, b, "m").high == pytest.approx(oracle.confidence_interval().high)
+
+
 def test_pairs_of_seeds_do_not_depend_on_their_order() -> None:
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(2, 3, 30))

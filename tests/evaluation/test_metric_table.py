@@ -40,6 +40,25 @@ def test_item_classes_by_hand() -> None:
     ]
 
 
+def test_a_quarter_of_the_items_rounded_up_is_the_head_and_rounded_down_the_tail() -> None:
+    for n in range(1, 14):
+        classes = popularity_class(np.arange(n)).tolist()
+        tail, head = n // 4, -(-n // 4)
+        assert classes == [0] * tail + [1] * (n - tail - head) + [2] * head
+
+
+def test_an_item_with_one_training_interaction_is_not_cold() -> None:
+    # Items 0, 1 and 2 have two, one and no training interactions.
+    split = make_split([[0], [0], [1], []], [[], [], [], []], [[2], [1, 2], [0, 2], [1]], 3)
+    scores = np.tile(np.array([1, 2, 3], dtype=np.float32), (4, 1))
+    table = evaluate(scores, split, at=(1, 2))
+    assert table.cold_relevant.tolist() == [1, 1, 1, 0]
+    # Every list begins with item 2, the cold one. Three users are to find a warm item.
+    assert table.per_user("HR@1", "cold-items").tolist() == [1, 1, 1]
+    assert table.per_user("HR@1", "warm-items").tolist() == [0, 0, 0]
+    assert table.per_user("HR@2", "warm-items").tolist() == [1, 1, 1]
+
+
 def strata_table() -> MetricTable:
     """Four users of rising activity; popularity of the items falls with their index.
 

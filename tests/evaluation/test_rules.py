@@ -179,6 +179,37 @@ def test_slots_fix_ranks_for_users_who_do_not_have_the_item(
         bound.top_k(scores, 2)
 
 
+def test_a_slot_may_be_the_last_rank_and_skips_an_item_without_a_score(
+    catalogue: Catalogue, known: Interactions
+) -> None:
+    bound = Rules(slots={3: known.items.external(7)}).bind(catalogue)
+    scores = scores_of(2)
+    scores[1, 7] = -np.inf
+    top = bound.top_k(scores, 3)
+    assert top.items[0, 2] == 7
+    assert 7 not in top.items[1]
+
+
+def test_equal_scores_go_to_the_smaller_item_under_rules_too(catalogue: Catalogue) -> None:
+    scores = np.zeros((1, N_ITEMS), np.float32)
+    scores[0, 20] = 1.0
+    top = Rules(max_per={"genre": N_ITEMS}).bind(catalogue).top_k(scores, 6)
+    assert top.items[0].tolist() == [20, 0, 1, 2, 3, 4]
+
+
+def test_a_longer_list_looks_further_down_for_items_within_the_cap() -> None:
+    known = synthesize(60, 300, 4000, seed=2)
+    items = np.arange(known.n_items)
+    genres = ["a" if item < 240 else f"b{item}" for item in items]
+    table = pa.table({"item_id": known.items.ids, "genre": genres})
+    bound = Rules(max_per={"genre": 1}).bind(Catalogue(known, table, lambda: VECTORS))
+    scores = -items[None].astype(np.float32)
+    # The best 200 items have one genre; of a list of 25, the best 250 are looked at.
+    for n, found in ((20, 1), (25, 11)):
+        listed = bound.top_k(scores, n).items[0]
+        assert listed[listed >= 0].tolist() == [0, *range(240, 240 + found - 1)]
+
+
 def test_lists_of_numbers_are_values_and_a_missing_one_hides_no_other(known: Interactions) -> None:
     cells = [[i % 3, None, 10 + i % 2] for i in range(N_ITEMS)]
     table = pa.table({"item_id": known.items.ids, "shelves": pa.array(cells, pa.list_(pa.int32()))})

@@ -15,8 +15,7 @@ from leporid.evaluation import compare, evaluate
 from leporid.models.closed_form.ease import EASE
 from leporid.models.closed_form.itemknn import ItemKNN
 from leporid.models.closed_form.toppop import TopPop
-from leporid.runs import BaselineCheck, against_baselines
-from leporid.runs.execute import Baseline
+from leporid.runs import Baseline, BaselineCheck, against_baselines
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`record_run` is the only maker of records: whoever trains, the record says the same."""
+"""`record_of` is the only maker of records: whoever trains, the record says the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from leporid.data import load, synthesize, temporal_split, write_log
 from leporid.errors import UnknownNameError
 from leporid.evaluation import MetricTable, evaluate
 from leporid.models import train
-from leporid.runs import Cell, Meter, RunRecord, load_split, record_run, run_cell
+from leporid.runs import Cell, RunRecord, load_split, record_of, run_cell
+from tests.made_runs import run_of
 
 FACTS = {"protocol", "data_digest", "skipped_users", "cold_users", "seen", "confidence_95"}
 
@@ -33,16 +34,14 @@ def cell(log: Path, **changes: object) -> Cell:
 
 def test_grids_calls_and_the_command_line_record_the_same_facts(log: Path, tmp_path: Path) -> None:
     split = temporal_split(load(log).core(2))
-    _, from_grid, outcomes = run_cell(cell(log))
-    with Meter() as meter:
-        fitted = train("toppop", split, seed=0)
-    about: dict[str, Any] = {"dataset": "toy", "experiment": "x", "seed": 0}
-    direct = record_run(fitted, split, meter, init=None, recipe=None, **about)
+    run = run_cell(cell(log))
+    from_grid, outcomes = record_of(run), run.test
+    direct = run_of(train("toppop", split, seed=0), split)
     arguments = ["train", log, "--model", "toppop", "--core", 2, "--seed", 0, "-o", tmp_path / "r"]
     result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
     assert result.exit_code == 0
     from_shell = RunRecord.read(tmp_path / "r" / "record.json")
-    for record in (direct.record, from_shell):
+    for record in (record_of(direct), from_shell):
         for part in ("metrics", "valid_metrics", "tail_metrics", "config", "device"):
             assert getattr(record, part) == getattr(from_grid, part)
         assert {key: record.extra[key] for key in FACTS} == {
@@ -52,13 +51,13 @@ def test_grids_calls_and_the_command_line_record_the_same_facts(log: Path, tmp_p
     assert from_grid.extra["confidence_95"]["HR@10"] == list(table.confidence("HR@10")[1:])
     assert from_grid.extra["data_digest"] == split.digest
     hits = MetricTable.load_hits(tmp_path / "r" / "record.users.parquet")
-    for found in (direct.table, hits):
+    for found in (direct.test, hits):
         assert found.same_users(outcomes)
         assert found.hits[:, :10].tolist() == outcomes.hits.tolist()
 
 
 def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:
-    _, record, _ = run_cell(cell(log, protocol="global-time"))
+    record = record_of(run_cell(cell(log, protocol="global-time")))
     assert record.extra["protocol"].startswith("global-time(")
     table = evaluate(train("toppop", late := load_split(str(log), 2, "global-time")), late)
     assert record.extra["cold_users"] == table.cold
@@ -70,7 +69,7 @@ def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:
 
 def test_a_record_says_what_the_model_has_seen(log: Path) -> None:
     for model, seen in (("toppop", "train only"), ("itemknn", "train and validation")):
-        _, record, _ = run_cell(cell(log, model=model))
+        record = record_of(run_cell(cell(log, model=model)))
         assert record.extra["seen"] == record.seen == seen
 
 
@@ -84,7 +83,7 @@ def test_what_selects_is_ndcg_unless_a_recipe_or_the_grid_says_otherwise(log: Pa
         ({"recipe": "paper"}, "F1@10"),
         ({"settings": {**small, "metric": "MRR@5"}}, "MRR@5"),
     ):
-        _, record, _ = run_cell(cell(log, **{**about, **changes}), device="cpu")
+        record = record_of(run_cell(cell(log, **{**about, **changes}), device="cpu"))
         assert record.config["metric"] == metric
 
 
@@ -94,6 +93,8 @@ def test_initial_embeddings_have_the_dimensions_of_the_recipe(log: Path) -> None
     for change, dim in (({"dim": 12}, 12), ({}, 64)):
         about: dict[str, Any] = {"model": "hgn", "init": "svd", "recipe": "general"}
         about["settings"] = small | change
-        fitted, record, _ = run_cell(cell(log, **about), device="cpu")
+        run = run_cell(cell(log, **about), device="cpu")
+        fitted: Any = run.model
+        record = record_of(run)
         assert record.config["dim"] == dim
         assert [table.weight.shape[1] for table in fitted.tables] == [dim] * len(fitted.tables)

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app
 from leporid.data import write_log
-from leporid.runs import Meter, RunRecord, hits_in_words, record_run, train_to_folder, write_run
+from leporid.runs import RunRecord, hits_in_words, save_run
+from tests.made_runs import run_of, train_to
 
 SUMMARY = re.compile(r"<div class='summary'>(.*?)</div>", re.DOTALL)
 
@@ -27,10 +28,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs: with baselines, final, and without baselines."""
     folder = tmp_path_factory.mktemp("runs")
     split = leporid.temporal_split(leporid.synthesize(90, 60, 1800, seed=3))
-    how = {"dataset": "toy", "progress": False}
-    train_to_folder(folder / "itemknn", "itemknn", split, None, settings={"k": 7}, **how)
-    train_to_folder(folder / "final", "ease", split, None, final=True, **how)
-    train_to_folder(folder / "toppop", "toppop", split, None, baselines=False, **how)
+    train_to(folder / "itemknn", "itemknn", split, k=7)
+    train_to(folder / "final", "ease", split, final=True)
+    train_to(folder / "toppop", "toppop", split, baselines=False)
     write_log(split.train, folder / "log.csv")
     return folder
 
@@ -70,9 +70,8 @@ def test_a_final_model_is_named_and_no_baselines_are_no_bestsellers(runs: Path) 
 def test_a_network_shows_its_training(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     split = leporid.temporal_split(leporid.synthesize(90, 60, 1800, seed=3))
-    how = {"dataset": "toy", "progress": False, "baselines": False, "device": "cpu"}
-    settings = {"steps": 6, "eval_every": 2, "dim": 8}
-    train_to_folder(tmp_path / "bpr", "bpr", split, "random", settings=settings, **how)
+    folder = tmp_path / "bpr"
+    train_to(folder, "bpr", split, "random", baselines=False, steps=6, eval_every=2, dim=8)
     page = (tmp_path / "bpr" / "report.html").read_text(encoding="utf-8")
     assert re.findall("<figcaption>([VL].*?)</figcaption>", page) == ["Validation NDCG@10", "Loss"]
     curve = re.findall("points='([^']*)'", page)[0].split()
@@ -84,11 +83,8 @@ def test_the_page_of_a_run_goes_with_it(runs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "report.html").write_text("of an earlier run")
-    with Meter() as meter:
-        model = leporid.train("toppop", split, seed=1, progress=False)
-    about = {"dataset": "toy", "experiment": "x", "init": None, "recipe": None, "seed": 1}
-    write_run(folder, *record_run(model, split, meter, **about))
-    assert not (folder / "report.html").exists()
+    save_run(run_of(leporid.train("toppop", split, seed=1, progress=False), split), folder)
+    assert "of an earlier run" not in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_comparison_has_a_page(runs: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import leporid
 from leporid.config import Choice, Float, Int
 from leporid.data import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
-from leporid.models import train
+from leporid.models import FitContext, train
 from leporid.models.closed_form.ease import EASE
 from leporid.progress import NullProgress
 from leporid.runs import Journal, tune
@@ -35,11 +35,11 @@ class Counted(EASE):
     fits: ClassVar[list[float]] = []
     die_after: ClassVar[int | None] = None
 
-    def _fit(self, split: Split, **options: Any) -> None:
+    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         if self.die_after is not None and len(self.fits) >= self.die_after:
             os.kill(os.getpid(), signal.SIGKILL)
         self.fits.append(self.config.l2)
-        super()._fit(split, **options)
+        super()._fit(split, seed, context)
 
 
 @pytest.fixture(autouse=True)
@@ -214,13 +214,14 @@ def test_neural_models_are_trained_from_the_initialiser_and_recipe_asked_for() -
         tune("ease", make_split(), trials=1, recipe="paper")
 
 
-def test_a_class_of_your_own_is_tuned_and_a_classical_model_ignores_the_initialiser() -> None:
+def test_a_class_of_your_own_is_tuned_and_a_classical_model_refuses_an_initialiser() -> None:
     settings = {"dim": 4, "steps": 2, "batch_size": 8, "eval_every": 0, "device": "cpu"}
     space = {"lr": Float(1e-4, 1e-2, log=True)}
     result = tune(Dot, make_split(), trials=2, space=space, init="svd", **settings)
     assert result.model == "dot"
     assert all(trial["value"] is not None for trial in result.trials)
-    assert tune("ease", make_split(), trials=1, init="svd").trials[0]["value"] is not None
+    with pytest.raises(ConfigError, match="ease has no embedding tables to fill"):
+        tune("ease", make_split(), trials=1, init="svd")
 
 
 def test_a_model_without_a_space_is_fitted_once() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from leporid.graph import KnnGraph, binary_csr, gpu, knn_graph
+from leporid.graph import KnnGraph, binary_csr, gpu, knn_graph  # noqa: E402
 from leporid.progress import NullProgress  # noqa: E402
 from tests.graph import matrices  # noqa: E402
 

@@ -97,6 +97,18 @@ def test_auto_takes_what_predicts_held_out_training_items_best(train, tmp_path: 
         np.testing.assert_array_equal(cached.items.vectors, both.items.vectors)
 
 
+def test_each_candidate_has_the_value_of_its_own_settings(train) -> None:
+    both = get("leporid")(dim=6, k=20, alpha="auto").fit(train)
+    held_out, candidates = inner_split(train), both.items.provenance["candidates"]
+    assert [row["alpha"] for row in candidates] == [0.0, 0.5]
+    for candidate in candidates:
+        settings = {name: value for name, value in candidate.items() if name != "NDCG@10"}
+        alone = get("leporid")(dim=6, k=20, **settings).fit(held_out.train)
+        value = probe(alone, held_out).value()["items"]
+        assert candidate["NDCG@10"] == pytest.approx(value, abs=1e-9)
+    assert candidates[0]["NDCG@10"] != candidates[1]["NDCG@10"]
+
+
 def test_a_setting_that_is_given_is_kept(train) -> None:
     both = get("leporid")(dim=4, k=20, alpha=0.3, lengths="auto").fit(train)
     assert {row["alpha"] for row in both.items.provenance["candidates"]} == {0.3}

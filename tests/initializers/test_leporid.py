@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import leporid
 from leporid.embeddings.leporid import LE, LEPORID
 from leporid.errors import ConfigError, LeporidWarning
 from tests.initializers.helpers import make_interactions, planted
@@ -60,3 +61,20 @@ def test_settings_out_of_range() -> None:
         LEPORID(alpha=-0.1)
     with pytest.raises(ConfigError, match="k must"):
         LE(k=0)
+
+
+@pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
+@pytest.mark.parametrize("model", ["dlr2", "sasrec", "bpr", "lightgcn"])
+def test_models_train_where_all_users_have_the_same_items(model: str) -> None:
+    """The graphs of users and of items are complete: all eigenvalues but one are equal."""
+    pytest.importorskip("torch")
+    pairs = [(user, item) for user in range(100) for item in range(5)]
+    columns = {"user": [user for user, _ in pairs], "item": [item for _, item in pairs]}
+    log = leporid.load({**columns, "time": list(range(len(pairs)))})
+    split = leporid.temporal_split(log)
+    everything = LEPORID(dim=64).fit(log)
+    assert np.isfinite(everything.users.vectors).all()
+    assert everything.items.eigenvalues[:5] == pytest.approx([1.0] + [-0.25] * 4, abs=1e-6)
+    settings = {"dim": 64, "steps": 2, "batch_size": 16, "device": "cpu"}
+    trained = leporid.train(model, split, init="leporid", progress=False, **settings)
+    assert np.isfinite(trained.score(np.arange(100, dtype=np.int32))).all()

@@ -18,7 +18,7 @@ from leporid.data import synthesize
 from leporid.errors import ConfigError, DataError
 from leporid.graph import canonical
 from leporid.models.closed_form.gfcf import GFCF
-from leporid.models.closed_form.profiles import normalised, rows_times
+from leporid.models.closed_form.products import normalised, rows_times
 from leporid.models.closed_form.turbocf import TurboCF, item_graph
 from tests.test_contract import make_split
 

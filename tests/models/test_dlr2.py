@@ -18,7 +18,6 @@ from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import Embedding, InitialEmbeddings, TableExtension
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.models import Batch, BuildContext, Sampler, TrainingData
-from leporid.models.neural.dlr2.model import DLR2
 from leporid.models.neural.dlr2.feature_network import (
     FeatureNetwork,
     ResNet,
@@ -26,6 +25,7 @@ from leporid.models.neural.dlr2.feature_network import (
     Stem,
 )
 from leporid.models.neural.dlr2.heads import Discriminative
+from leporid.models.neural.dlr2.model import DLR2
 from tests.models.rankings import check_ranking
 from tests.training.toy import make_split
 

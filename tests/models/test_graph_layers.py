@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import Tensor
 
-from leporid.models.closed_form.profiles import normalised
+from leporid.models.closed_form.products import normalised
 from leporid.models.neural import graph
 from leporid.models.neural.graph import EdgeProducts, Propagation, bipartite
 

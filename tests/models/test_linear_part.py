@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from leporid.models.neural.dlr2 import DLR2Config
 
 import leporid
 from leporid.data import Interactions, Split
 from leporid.errors import LeporidWarning
 from leporid.machine import torch_threads
 from leporid.models import Recommender
-from leporid.models.closed_form.profiles import best_window
+from leporid.models.closed_form.history_window import choose_history_window
 from leporid.models.closed_form.slim import SLIM
 from leporid.models.neural import linear_part
+from leporid.models.neural.dlr2 import DLR2Config
 from leporid.models.neural.linear_part import choose_gain
 from tests.models.test_include_seen import groceries
 
@@ -159,8 +159,8 @@ def successors(n_users: int, length: int, n_items: int, seed: int) -> Interactio
 
 def test_the_window_is_short_where_the_last_items_tell_the_next() -> None:
     log = successors(300, 30, 200, seed=1)
-    assert best_window(log) == 5
-    assert best_window(replace(log, time=None)) is None
+    assert choose_history_window(log) == 5
+    assert choose_history_window(replace(log, time=None)) is None
     model = SLIM().fit(leporid.temporal_split(log))
     assert model.config.window == 5
     assert repr(model).startswith("SLIM(fitted on")
@@ -177,4 +177,4 @@ def test_the_window_is_everything_where_order_says_nothing() -> None:
         item.append(draw.permutation(own))
     user, time = np.divmod(np.arange(600 * 30), 30)
     log = leporid.load({"user": user, "item": np.concatenate(item), "time": time})
-    assert best_window(log) is None
+    assert choose_history_window(log) is None

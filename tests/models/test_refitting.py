@@ -14,7 +14,7 @@ from leporid.data import Interactions, Split, load
 from leporid.embeddings.svd import SVD
 from leporid.errors import ConfigError, DataError, NotFittedError
 from leporid.evaluation import evaluate
-from leporid.models import Recommender, StopWhen, continued, everything, train
+from leporid.models import FitContext, Recommender, StopWhen, everything, train, trained_on
 from leporid.models.closed_form.ease import EASE
 from tests.models.neural_data import initial_vectors, small_split
 from tests.training.toy import make_split
@@ -59,7 +59,7 @@ def test_a_network_goes_on_with_more_data(split: Split, name: str) -> None:
     nothing = split.train.select(np.empty(0, np.int64))
     more = Split(split.train_valid, nothing, split.test, split.protocol)
     users = np.arange(len(model.users), dtype=np.int32)
-    same, later = (continued(model, more, share, device="cpu") for share in (0.0, 1.0))
+    same, later = (trained_on(model, more, share, FitContext()) for share in (0.0, 1.0))
     history = model.known.sequences()
     np.testing.assert_allclose(same.score(users, history), model.score(users, history), rtol=1e-5)
     assert not np.allclose(later.score(users, history), model.score(users, history))
@@ -85,7 +85,9 @@ def test_a_refit_from_a_model_has_its_rows(split: Split, name: str, gone: tuple[
     settings = {**QUICK, "steps": 6, "eval_every": 0, "init": None, "recipe": None}
     old: Any = train(name, everything(named(split, (5, 6))), **settings)
     data = named(split, gone)
-    new: Any = old.refit(data, init=old, first_step=old.fitting.best_step, device="cpu")
+    new: Any = old.refit(
+        data, init=old, device="cpu", context=FitContext(first_step=old.fitting.best_step)
+    )
     tables = {k: v for k, v in old.net.state_dict().items() if k in ("items.weight", "bias")}
     rows = new.items.encode(old.items.ids)
     assert (rows < 0).any()
@@ -103,7 +105,7 @@ def test_a_refit_goes_on_for_half_of_the_steps(split: Split) -> None:
     steps: list[int] = []
     count = StopWhen(lambda step: steps.append(step) is not None)
     model: Any = train("bpr", split, **QUICK, steps=8, eval_every=0, init=None, recipe=None)
-    model.refit(split, init=model, device="cpu", callbacks=[count])
+    model.refit(split, init=model, device="cpu", context=FitContext(callbacks=(count,)))
     assert steps == [5, 6, 7, 8]
 
 

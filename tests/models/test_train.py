@@ -17,7 +17,7 @@ from leporid.cli.app import app
 from leporid.data import IdMap, Split
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.models import Recommender, train
-from leporid.models.train import DEFAULT_INIT
+from leporid.models.spec import DEFAULT_INIT
 from tests.training.toy import Dot, make_split
 
 QUICK = {"dim": 4, "steps": 2, "batch_size": 8, "length": 3}

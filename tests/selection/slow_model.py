@@ -18,7 +18,7 @@ class Sleeper(TopPop):
 
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         self.wait(60 * (len(split.train) / 2000) ** 1.5)
-        super()._fit(split, seed=seed, progress=context.progress)
+        super()._fit(split, seed, context)
 
 
 if "sleeper" not in models.available():

@@ -10,8 +10,9 @@ import pytest
 
 import leporid
 from leporid.models import Blend, Recommender
-from leporid.runs import Meter, record_run, write_final, write_run
+from leporid.runs import save_run
 from leporid.serve import create_app
+from tests.made_runs import run_of
 from tests.serve.conftest import get, history_of, post
 
 ADMIN = {"Authorization": "Bearer admin"}
@@ -23,17 +24,16 @@ def chosen(split: leporid.Split, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """A folder as `choose` writes it: a neighbourhood and a network, fitted on everything."""
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("choose") / "chosen"
-    with Meter() as meter:
-        members = [
-            leporid.train("itemknn", split),
-            leporid.train("bpr", split, init="random", steps=20, batch_size=32, device="cpu"),
-        ]
-        about = [{"model": m.name, "settings": m.config.to_dict(), "weight": 1.0} for m in members]
-        blend = Blend.of(members, about)
-    spec = {"dataset": "toy", "experiment": "choose", "init": None, "recipe": None, "seed": 0}
-    _, record, outcomes = record_run(blend, split, meter, **spec)
-    write_run(folder, blend, record, outcomes)
-    write_final(folder, blend.refit(split), blend, record, 0.1)
+    members = [
+        leporid.train("itemknn", split),
+        leporid.train("bpr", split, init="random", steps=20, batch_size=32, device="cpu"),
+    ]
+    about = [{"model": m.name, "settings": m.config.to_dict(), "weight": 1.0} for m in members]
+    blend = Blend.of(members, about)
+    run = run_of(blend, split)
+    run.final = blend.refit(split)
+    run.final_cost = run.cost
+    save_run(run, folder)
     return folder
 
 

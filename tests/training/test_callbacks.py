@@ -10,7 +10,7 @@ import pytest
 import leporid
 from leporid.data import Split
 from leporid.errors import ConfigError, TrainingInterruptedError
-from leporid.models import Callback, StopWhen
+from leporid.models import Callback, FitContext, StopWhen
 from leporid.models.neural.dlr2.model import DLR2
 from tests.training.test_loop import interrupt_at
 from tests.training.toy import TINY, Dot, assert_same_bits, weights
@@ -45,7 +45,7 @@ class Diary(Callback):
 
 def test_events_come_in_order_with_plain_values(split: Split) -> None:
     diary = Diary()
-    model = Dot(**DOT).fit(split, callbacks=[diary])
+    model = Dot(**DOT).fit(split, context=FitContext(callbacks=(diary,)))
     step = ["step"]
     judged = ["validation", "log"]
     assert diary.names() == ["start", *step * 5, *judged, *step * 5, *judged, *step * 2, *judged,
@@ -66,7 +66,8 @@ def test_events_come_in_order_with_plain_values(split: Split) -> None:
 
 def test_callbacks_change_nothing_unless_they_ask(split: Split) -> None:
     assert_same_bits(
-        weights(Dot(**DOT).fit(split)), weights(Dot(**DOT).fit(split, callbacks=[Diary()]))
+        weights(Dot(**DOT).fit(split)),
+        weights(Dot(**DOT).fit(split, context=FitContext(callbacks=(Diary(),)))),
     )
 
 
@@ -74,13 +75,22 @@ def test_a_callback_ends_the_training_after_a_step(split: Split, tmp_path: Path)
     """The step is then validated and kept as a last one is, and `resume` goes on from it."""
     diary = Diary()
     stopped = Dot(**DOT).fit(
-        split, checkpoint=tmp_path, callbacks=[StopWhen(lambda step: step >= 7), diary]
+        split,
+        context=FitContext(
+            checkpoint=tmp_path,
+            callbacks=(
+                StopWhen(lambda step: step >= 7),
+                diary,
+            ),
+        ),
     )
     assert [row["step"] for row in stopped.history.rows] == [5, 7]
     assert "metric" in stopped.history.rows[-1]
     assert diary.events[-1][1]["steps"] == 7
     again = Diary()
-    resumed = Dot(**DOT).fit(split, checkpoint=tmp_path, resume=True, callbacks=[again])
+    resumed = Dot(**DOT).fit(
+        split, context=FitContext(checkpoint=tmp_path, resume=True, callbacks=(again,))
+    )
     assert again.events[0][1]["step"] == 7
     assert [value for name, value in again.events if name == "step"] == [8, 9, 10, 11, 12]
     assert resumed.history.rows[-1]["step"] == 12
@@ -91,7 +101,7 @@ def test_a_callback_ends_the_training_at_a_validation(split: Split) -> None:
         def validation(self, row: dict[str, Any]) -> bool:
             return bool(row["step"] >= 10)
 
-    model = Dot(**DOT).fit(split, callbacks=[Enough()])
+    model = Dot(**DOT).fit(split, context=FitContext(callbacks=(Enough(),)))
     assert [row["step"] for row in model.history.rows] == [5, 10]
 
 
@@ -101,7 +111,7 @@ def test_the_end_is_told_when_the_training_breaks_off(
     diary, model = Diary(), DLR2(**TINY, steps=10)
     interrupt_at(monkeypatch, model, 3)
     with pytest.raises(TrainingInterruptedError):
-        model.fit(split, callbacks=[diary])
+        model.fit(split, context=FitContext(callbacks=(diary,)))
     assert diary.events[-1][0] == "end"
     assert diary.events[-1][1]["error"].startswith("training stopped at step 3")
 

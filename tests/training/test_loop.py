@@ -28,7 +28,7 @@ from leporid.errors import (
     TrainingInterruptedError,
     UnknownNameError,
 )
-from leporid.models import Batch, TrainingConfig, learning_rate
+from leporid.models import Batch, FitContext, TrainingConfig, learning_rate
 from leporid.models.neural import trainer as loop
 from leporid.models.neural import validation
 from leporid.models.neural.dlr2.model import DLR2
@@ -79,9 +79,11 @@ def test_a_run_stopped_anywhere_and_resumed_has_the_bits_of_an_unbroken_run(
     stopped = DLR2(**DLR2_RUN)
     interrupt_at(monkeypatch, stopped, stop)
     with pytest.raises(TrainingInterruptedError, match=f"step {stop} of 10.*--resume"):
-        stopped.fit(split, seed=7, device="cpu", checkpoint=tmp_path)
+        stopped.fit(split, seed=7, device="cpu", context=FitContext(checkpoint=tmp_path))
     torch.rand(3)  # the state of torch's own generator must not matter
-    resumed = DLR2(**DLR2_RUN).fit(split, seed=7, device="cpu", checkpoint=tmp_path, resume=True)
+    resumed = DLR2(**DLR2_RUN).fit(
+        split, seed=7, device="cpu", context=FitContext(checkpoint=tmp_path, resume=True)
+    )
     assert_same_bits(weights(resumed), weights(unbroken))
     timing = ("seconds", "examples_per_second")
     drop = [{k: v for k, v in row.items() if k not in timing} for row in resumed.history.rows]
@@ -97,7 +99,9 @@ def test_a_killed_process_can_be_taken_up_to_the_bit(split: Split, tmp_path: Pat
     process = subprocess.Popen(command, cwd=Path(__file__).parents[2], env=environment)
     assert process.wait(timeout=600) == -signal.SIGKILL
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.safetensors"]
-    resumed = DLR2(**KILLED).fit(split, seed=4, device="cpu", checkpoint=tmp_path, resume=True)
+    resumed = DLR2(**KILLED).fit(
+        split, seed=4, device="cpu", context=FitContext(checkpoint=tmp_path, resume=True)
+    )
     unbroken = DLR2(**KILLED).fit(split, seed=4, device="cpu")
     assert_same_bits(weights(resumed), weights(unbroken))
 
@@ -180,6 +184,34 @@ def test_the_best_weights_are_kept_and_training_stops_in_time(
     ]  # fmt: skip
 
 
+def test_more_validation_users_than_there_are_means_all_of_them(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[Split] = []
+
+    def measure(model: Any, part: Split) -> float:
+        parts.append(part)
+        return 0.1
+
+    monkeypatch.setattr(loop, "_measure", measure)
+    present = len(np.unique(split.valid.user))
+    for asked, expected in ((present - 1, present - 1), (present, present), (present + 1, present)):
+        Dot(dim=4, steps=1, batch_size=8, eval_every=1, eval_users=asked).fit(split, device="cpu")
+        assert len(np.unique(parts[-1].valid.user)) == expected
+
+
+def test_patience_counts_only_validations_since_the_best_one(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = iter([0.1, 0.05, 0.2, 0.1, 0.3, 0.2, 0.3, 0.9])
+    monkeypatch.setattr(loop, "_measure", lambda model, part: next(metrics))
+    model = Dot(dim=4, steps=16, batch_size=8, eval_every=2, patience=2)
+    model.fit(split, device="cpu")
+    # A validation that is as good as the best one is no better.
+    assert [row["step"] for row in model.history.rows] == [2, 4, 6, 8, 10, 12, 14]
+    assert (model.history.best_step, model.history.best_metric) == (10, 0.3)
+
+
 def test_the_progress_knows_where_patience_can_end_a_run(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,18 +286,28 @@ def test_training_learns_and_is_repeatable(split: Split) -> None:
 
 def test_a_checkpoint_of_another_run_is_refused(split: Split, tmp_path: Path) -> None:
     settings = {"dim": 4, "steps": 3, "eval_every": 0}
-    Dot(**settings).fit(split, seed=1, device="cpu", checkpoint=tmp_path)
+    Dot(**settings).fit(split, seed=1, device="cpu", context=FitContext(checkpoint=tmp_path))
     with pytest.raises(ConfigError, match=r'another run: its config is \{"lr": 0.001\}'):
-        Dot(**settings, lr=0.1).fit(split, seed=1, device="cpu", checkpoint=tmp_path, resume=True)
+        Dot(**settings, lr=0.1).fit(
+            split, seed=1, device="cpu", context=FitContext(checkpoint=tmp_path, resume=True)
+        )
     with pytest.raises(ConfigError, match="its seed is 1, this run's is 2"):
-        Dot(**settings).fit(split, seed=2, device="cpu", checkpoint=tmp_path, resume=True)
+        Dot(**settings).fit(
+            split, seed=2, device="cpu", context=FitContext(checkpoint=tmp_path, resume=True)
+        )
     with pytest.raises(ConfigError, match="its start is"):
         Dot(**settings).fit(
-            split, seed=1, device="cpu", checkpoint=tmp_path, resume=True, init=vectors(split)
+            split,
+            seed=1,
+            device="cpu",
+            init=vectors(split),
+            context=FitContext(checkpoint=tmp_path, resume=True),
         )
     (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
     with pytest.raises(DataError, match="not a safetensors file"):
-        Dot(**settings).fit(split, seed=1, device="cpu", checkpoint=tmp_path, resume=True)
+        Dot(**settings).fit(
+            split, seed=1, device="cpu", context=FitContext(checkpoint=tmp_path, resume=True)
+        )
 
 
 def test_history_is_written_as_csv(split: Split, tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from leporid.data import Sequences, Split
-from leporid.models import Batch, Sampling, Trainable, TrainingConfig, train_loop
-from leporid.progress import NullProgress
+from leporid.models import Batch, FitContext, Sampling, Trainable, TrainingConfig, train_loop
 
 
 class Popularity:
@@ -49,7 +48,7 @@ class Popularity:
 def test_anything_with_the_protocol_is_trained(split: Split) -> None:
     model = Popularity(split.n_items)
     trainable: Trainable = model
-    history = train_loop(trainable, split, seed=3, progress=NullProgress())
+    history = train_loop(trainable, split, 3, FitContext())
     assert history.rows[-1]["step"] == 40
     assert history.best_metric is not None
     seen = np.bincount(split.train.item, minlength=split.n_items)

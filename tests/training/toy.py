@@ -13,7 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from leporid.data import IdMap, Interactions, Split
-from leporid.models import Batch, BuildContext, NeuralRecommender, Sampling, TrainingConfig
+from leporid.models import (
+    Batch,
+    BuildContext,
+    FitContext,
+    NeuralRecommender,
+    Sampling,
+    TrainingConfig,
+)
 from leporid.models.neural.dlr2.model import DLR2
 
 TINY: dict[str, Any] = {"dim": 4, "batch_size": 12, "length": 3, "eval_every": 0}
@@ -102,7 +109,9 @@ KILLED: dict[str, Any] = {
 
 def main() -> None:
     torch.set_num_threads(1)
-    Doomed(**KILLED).fit(make_split(), seed=4, device="cpu", checkpoint=Path(sys.argv[1]))
+    Doomed(**KILLED).fit(
+        make_split(), seed=4, device="cpu", context=FitContext(checkpoint=Path(sys.argv[1]))
+    )
 
 
 if __name__ == "__main__":

@@ -89,9 +89,9 @@ class Leporid:
 
         scikit-learn asks that neither `__init__` nor `set_params` checks or changes values.
         """
-        values = {name: native(value) for name, value in self.get_params().items()}
         extension.landmark_count(self.landmarks, 2)
-        del values["landmarks"]
+        values = {name: native(value) for name, value in self.get_params().items()}
+        del values["landmarks"]  # checked by now, and may be a number of numpy
         checked_settings(type(self), values)
 
     def _solve(self, graph: Graph, progress: ProgressLike) -> None:

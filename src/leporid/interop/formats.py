@@ -252,6 +252,7 @@ def _read_side(
             f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}"
         )
     try:
+        artifacts.regular_size(paths[0])
         values, vectors = VECTOR_READERS[format](paths[0])
         return _side(folder, kind, noted, values, vectors)
     except DataError:

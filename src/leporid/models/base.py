@@ -159,7 +159,9 @@ class Recommender(abc.ABC):
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         """Learn from `split.train` (and select on `split.valid`, never on `split.test`)."""
 
-    def _finish(self, split: Split, seed: int, context: FitContext) -> None:
+    def _finish(  # noqa: B027 (most models have nothing to do here)
+        self, split: Split, seed: int, context: FitContext
+    ) -> None:
         """Do what needs a model that can score already, at the end of a fit."""
 
     @abc.abstractmethod

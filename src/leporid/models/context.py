@@ -5,28 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from leporid.data import ItemTable
+from leporid.data import Interactions, ItemTable
 from leporid.embeddings import InitialEmbeddings
 from leporid.models.callbacks import Callback
+from leporid.models.persistence import Fitting
 from leporid.progress import Progress, ProgressLike, make_progress
 
 if TYPE_CHECKING:
     import torch
 
-    from leporid.models.base import Recommender
-
 CHECKPOINT_FILE = "checkpoint.safetensors"
 """Name of the file that holds the state of a training."""
+
+
+class FittedNetwork(Protocol):
+    """A fitted network, as far as a training that goes on from its weights looks at it."""
+
+    @property
+    def train(self) -> Interactions: ...
+
+    fitting: Fitting
 
 
 @dataclass(frozen=True)
 class FitContext:
     """Where a fit runs, who is told about it, and what it starts from.
 
-    None of this belongs to the settings of a model. A closed-form model uses `progress` and `tables`
-    alone.
+    None of this belongs to the settings of a model. A closed-form model uses `progress` and
+    `tables` alone.
     """
 
     init: InitialEmbeddings | None = None
@@ -44,7 +52,7 @@ class FitContext:
     tables: Mapping[str, ItemTable] = field(default_factory=dict)
     """Feature tables in memory by side ("items", "users"); they replace the files that the settings
     name."""
-    warm_start: Recommender | None = None
+    warm_start: FittedNetwork | None = None
     """A fitted network whose weights the training starts from; rows of new users and items are
     computed as `extend` does."""
     first_step: int | None = None

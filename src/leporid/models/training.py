@@ -121,7 +121,7 @@ def train(
     )
     try:
         fitted = fit(spec, split, context, compare_features=features == "auto")
-        return refit_on_everything(fitted, split, context) if final else fitted
+        return refit_on_everything(spec, fitted, split, context) if final else fitted
     finally:
         if reporter is not progress:
             reporter.close()
@@ -156,7 +156,7 @@ def fit_init(
 
 
 def refit_on_everything(
-    validated: Recommender, split: Split, context: FitContext, init: Init = None
+    spec: ModelSpec, validated: Recommender, split: Split, context: FitContext
 ) -> Recommender:
     """Fit the settings and the number of steps of a validated model on all parts of the split.
 
@@ -164,10 +164,9 @@ def refit_on_everything(
     The returned model keeps the one to evaluate as its `validated`.
     """
     checkpoint = None if context.checkpoint is None else context.checkpoint / "final"
-    own = context.init if validated.fitting.has_foreign_init else None
-    deployed = validated.refit(
-        split, context=replace(context, init=own, callbacks=(), checkpoint=checkpoint)
-    )
+    own_vectors = spec.init if isinstance(spec.init, InitialEmbeddings) else None
+    context = replace(context, callbacks=(), checkpoint=checkpoint)
+    deployed = validated.refit(split, init=own_vectors, context=context)
     deployed.validated = validated
     return deployed
 
@@ -241,7 +240,7 @@ def warn_of_replaced_checkpoint(context: FitContext) -> None:
 
 
 def can_compare_features(spec: ModelSpec, split: Split, context: FitContext) -> bool:
-    """Tell whether a network reads feature tables; there must then be a validation to compare by."""
+    """Tell whether a network reads feature tables; then there must be a validation."""
     if not (context.tables and spec.model_class.takes_initial_vectors):
         return False
     if not (len(split.valid) and spec.settings.to_dict()["eval_every"]):

@@ -9,8 +9,8 @@ from .execution import CUTOFFS as CUTOFFS
 from .execution import Cost as Cost
 from .execution import Run as Run
 from .execution import RunSpec as RunSpec
+from .execution import evaluate_run as evaluate_run
 from .execution import execute as execute
-from .execution import tested as tested
 from .folder import OF_EARLIER_RUN as OF_EARLIER_RUN
 from .folder import SavedRun as SavedRun
 from .folder import execute_to_folder as execute_to_folder

@@ -98,32 +98,35 @@ def execute(spec: RunSpec, split: Split, context: FitContext | None = None) -> R
     baselines = fit_baselines(spec.baselines, split, context.progress)
     with Meter() as meter:
         model = fit(spec.model, split, context, compare_features=spec.compare_features)
-    run = tested(
+    run = evaluate_run(
         spec, split, model, Cost(training_seconds(model, meter), meter.peak_memory_mb)
     )
     if baselines:
         run.check = check_against(baselines, run.test, model.name, spec.left_out)
     if spec.final:
         with Meter() as meter:
-            run.final = refit_on_everything(model, split, context)
+            run.final = refit_on_everything(spec.model, model, split, context)
         run.final_cost = Cost(meter.seconds, meter.peak_memory_mb)
     return run
 
 
-def tested(
+def evaluate_run(
     spec: RunSpec,
     split: Split,
     model: Recommender,
     cost: Cost,
-    test: MetricTable | None = None,
+    outcomes: MetricTable | None = None,
 ) -> Run:
-    """Evaluate a fitted model on test and validation; `test` is its test if it was made before."""
-    if test is None:
-        test = evaluate(model, split, at=spec.cutoffs)
+    """Evaluate a fitted model on test and validation.
+
+    `outcomes` is its test, if it was made before.
+    """
+    if outcomes is None:
+        outcomes = evaluate(model, split, at=spec.cutoffs)
     validation: dict[str, float] = {}
     if len(split.valid.goals):
         validation = evaluate(model, split, at=spec.cutoffs, part="valid").mean()
-    return Run(spec, split, model, test, validation, cost)
+    return Run(spec, split, model, outcomes, validation, cost)
 
 
 def training_seconds(model: Recommender, meter: Meter) -> float:

@@ -38,7 +38,7 @@ from leporid.runs import (
     Meter,
     Run,
     RunSpec,
-    tested,
+    evaluate_run,
     write_run_files,
 )
 from leporid.selection.budget import Guard, OutOfTimeError
@@ -295,7 +295,7 @@ def test_winner(
         },
     )
     cost = Cost(meter.seconds, meter.peak_memory_mb)
-    return tested(spec, problem.known, model, cost, table)
+    return evaluate_run(spec, problem.known, model, cost, table)
 
 
 def final_model(final: Decision, model: Recommender, seed: int) -> ModelSpec:

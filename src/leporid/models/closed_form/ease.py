@@ -13,15 +13,14 @@ from leporid.errors import DataError, warn
 from leporid.graph import canonical
 from leporid.kernel import kernel
 from leporid.machine import format_bytes, free_memory
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import (
     csr_parts,
     rows_times,
     top_k_products,
     unit_size,
 )
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
 from leporid.progress import ProgressLike

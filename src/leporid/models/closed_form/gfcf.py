@@ -20,14 +20,9 @@ from leporid.config import Float, Int, SearchSpace, setting
 from leporid.data import Interactions, Split
 from leporid.embeddings import truncated_svd
 from leporid.graph import canonical
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ProfileConfig,
-    ProfileRecommender,
-    item_counts,
-    normalised,
-    rows_times,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import item_counts, normalised, rows_times
+from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
 from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
 from leporid.ranking import Indices, Scores

@@ -19,13 +19,9 @@ from leporid.data import Sequences, Split
 from leporid.graph import canonical
 from leporid.kernel import INNER, kernel
 from leporid.machine import on_each_thread, one_thread_pool
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ProfileConfig,
-    ProfileRecommender,
-    csr_parts,
-    unit_size,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import csr_parts, unit_size
+from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
 from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
 from leporid.ranking import Indices, Scores

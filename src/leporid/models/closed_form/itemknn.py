@@ -14,12 +14,9 @@ from leporid.data import Interactions, Split, item_features
 from leporid.embeddings import nearest_by_content
 from leporid.errors import ConfigError
 from leporid.graph import canonical, top_k_neighbours
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
-    top_k_products,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import top_k_products
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.ranking import Indices
 

@@ -9,14 +9,13 @@ from scipy import sparse
 from leporid.config import Choice, Float, Int, SearchSpace, setting
 from leporid.data import Split
 from leporid.graph import canonical
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import (
     item_counts,
     top_k_of_columns,
     top_k_products,
 )
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.p3alpha import P3Alpha, P3AlphaConfig
-from leporid.models.closed_form.profiles import WINDOW_SPACE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,12 +18,9 @@ from leporid.data import Split
 from leporid.graph import Neighbours, canonical
 from leporid.kernel import kernel
 from leporid.machine import one_thread_pool
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
-    csr_parts,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import csr_parts
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.progress import NullProgress, ProgressLike
 

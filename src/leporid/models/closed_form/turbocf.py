@@ -22,12 +22,9 @@ from leporid.data import Split
 from leporid.errors import DataError
 from leporid.graph import canonical
 from leporid.models.base import kinds_of
-from leporid.models.closed_form.profiles import (
-    WINDOW_SPACE,
-    ItemWeights,
-    ProfileConfig,
-    normalised,
-)
+from leporid.models.closed_form.history_window import WINDOW_SPACE
+from leporid.models.closed_form.products import normalised
+from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.persistence import FittedArray
 

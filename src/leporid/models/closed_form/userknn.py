@@ -13,7 +13,8 @@ from leporid.models.closed_form.itemknn import (
     neighbour_weights,
     weigh,
 )
-from leporid.models.closed_form.profiles import ProfileRecommender, rows_times
+from leporid.models.closed_form.products import rows_times
+from leporid.models.closed_form.profiles import ProfileRecommender
 from leporid.models.context import FitContext
 from leporid.ranking import Indices, Scores
 

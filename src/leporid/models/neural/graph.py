@@ -14,7 +14,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from leporid.config import setting
-from leporid.models.closed_form.profiles import normalised
+from leporid.models.closed_form.products import normalised
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.bpr_loss import row_penalty, table_bpr_loss
 from leporid.models.neural.layers import (

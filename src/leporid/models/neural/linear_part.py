@@ -17,7 +17,12 @@ from torch import Tensor
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import DataError, warn
 from leporid.graph import canonical
-from leporid.models.closed_form.profiles import SCORES, best_window, quality, some_users
+from leporid.models.closed_form.history_window import (
+    MAX_SCORES,
+    choose_history_window,
+    ndcg_per_user,
+    sample_validation_users,
+)
 from leporid.models.closed_form.slim import SLIM, SLIMConfig
 from leporid.models.neural.settings import TrainingConfig
 from leporid.models.persistence import Arrays
@@ -151,18 +156,18 @@ def _fit_slim(config: TrainingConfig, split: Split) -> SLIM:
         tried = (config.linear_penalties,)
     elif not len(split.valid.goals):
         tried = PENALTIES[:1]
-    window = best_window(split.train)
+    window = choose_history_window(split.train)
     models = []
     for l1, l2 in tried:
         slim_config = SLIMConfig(l1=l1, l2=l2, window=window)
         models.append(SLIM(slim_config).fit(split, progress=False))
     if len(models) == 1:
         return models[0]
-    users, part = some_users(split)
+    users, part = sample_validation_users(split)
     histories = split.train.sequences().take(users)
     return max(
         models,
-        key=lambda slim: quality(slim.score_profile(histories), users, part).mean(),
+        key=lambda slim: ndcg_per_user(slim.score_profile(histories), users, part).mean(),
     )
 
 
@@ -184,9 +189,9 @@ def choose_gain(
     Later items want it too: on splits inside train and validation no other rule came as close to
     what the last part wanted (docs/models.md).
     """
-    most_users = max(1, min(_USERS, 10 * SCORES // split.n_items))
-    everyone, sample = some_users(split, most_users)
-    n_parts = -(-len(everyone) * split.n_items // SCORES)
+    most_users = max(1, min(_USERS, 10 * MAX_SCORES // split.n_items))
+    everyone, sample = sample_validation_users(split, most_users)
+    n_parts = -(-len(everyone) * split.n_items // MAX_SCORES)
     sums = dict.fromkeys(GAINS, 0.0)
     for users in np.array_split(everyone, n_parts):
         valid = sample.valid.select(np.isin(sample.valid.user, users))
@@ -195,5 +200,5 @@ def choose_gain(
         linear_scores = linear(users)
         for gain in GAINS:
             scores = network_scores + np.float32(gain) * linear_scores
-            sums[gain] += quality(scores, users, part).sum()
+            sums[gain] += ndcg_per_user(scores, users, part).sum()
     return max(sums, key=sums.__getitem__)
