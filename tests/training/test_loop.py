@@ -193,7 +193,7 @@ def test_more_validation_users_than_there_are_means_all_of_them(
         parts.append(part)
         return 0.1
 
-    monkeypatch.setattr(loop, "_measure", measure)
+    monkeypatch.setattr(validation, "measure", measure)
     present = len(np.unique(split.valid.user))
     for asked, expected in ((present - 1, present - 1), (present, present), (present + 1, present)):
         Dot(dim=4, steps=1, batch_size=8, eval_every=1, eval_users=asked).fit(split, device="cpu")
@@ -204,7 +204,7 @@ def test_patience_counts_only_validations_since_the_best_one(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metrics = iter([0.1, 0.05, 0.2, 0.1, 0.3, 0.2, 0.3, 0.9])
-    monkeypatch.setattr(loop, "_measure", lambda model, part: next(metrics))
+    monkeypatch.setattr(validation, "measure", lambda model, part: next(metrics))
     model = Dot(dim=4, steps=16, batch_size=8, eval_every=2, patience=2)
     model.fit(split, device="cpu")
     # A validation that is as good as the best one is no better.
