@@ -17,7 +17,13 @@ from torch import Tensor, nn
 from leporid.config import JsonValue, SettingValue
 from leporid.data import Interactions, Split, load
 from leporid.embeddings import InitialEmbeddings
-from leporid.errors import ConfigError, DataError, LeporidError, article, warn
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidError,
+    article,
+    warn,
+)
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
 from leporid.models.history import TrainingHistory
@@ -111,7 +117,12 @@ class NeuralRecommender(NetworkScoring):
         for rows in self._untrained:
             rows.restore()
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         if split.train.time is None and self.sampling().kind != "pairs":
             warn(
                 f"{self.name} learns from the order of each user's items, and the training part "
@@ -179,9 +190,15 @@ class NeuralRecommender(NetworkScoring):
             raise ConfigError(
                 f"{self.name} goes on from {article(self.name)} of the same settings only"
             )
-        self.net.load_state_dict(growth.grown(trained.net.state_dict(), current))
+        grown = growth.grown(trained.net.state_dict(), current)
+        self.net.load_state_dict(grown)
 
-    def _finish(self, split: Split, seed: int, context: FitContext) -> None:
+    def _finish(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         for rows in self._untrained:
             if rows.side == "items":
                 untrained = rows.untrained.cpu().numpy()
@@ -214,7 +231,8 @@ class NeuralRecommender(NetworkScoring):
         if init is None and (context.warm_start is None or self.fitting.item_table):
             init = self.fitting.initial_again(self.name, whole, context.progress)
         context = replace(context, init=init)
-        model = type(self)(self.config.replace(**self.fitting.schedule()))
+        config = self.config.replace(**self.fitting.schedule())
+        model = type(self)(config)
         return model.fit(whole, seed=self.fitting.seed, context=context)
 
     def training_summary(self) -> dict[str, JsonValue]:
@@ -258,19 +276,26 @@ class NeuralRecommender(NetworkScoring):
         steps : of training, by which only the new rows move, on the histories that hold them
         """
         growth = self._growth(items, interactions, columns, length)
-        if not len(growth.users.new_rows) and not len(growth.items.new_rows):
+        new_items = growth.items.new_rows
+        if not len(growth.users.new_rows) and not len(new_items):
             raise DataError(
                 "nothing is new: the model knows all of these items and users already"
             )
         extended = self._with_rows(growth)
         if steps:
             seed = self.fitting.seed
-            train_new_rows(extended, growth, steps, seed, make_progress(progress))
+            train_new_rows(
+                extended,
+                growth,
+                steps,
+                seed,
+                make_progress(progress),
+            )
         earlier = None
         if self.cold_items is not None:
             items_now = growth.items
             earlier = self.cold_items.among(items_now.rows_after, items_now.n_after)
-        if length is not None or not len(growth.items.new_rows):
+        if length is not None or not len(new_items):
             extended.cold_items = earlier
         else:
             extended.cold_items = fit_new_cold_items(
@@ -290,7 +315,13 @@ class NeuralRecommender(NetworkScoring):
         if interactions is not None and not isinstance(interactions, Interactions):
             interactions = load(interactions)
         merged = merge_interactions(self.known, interactions, tables)
-        return TableGrowth(self.known, merged, tables, columns, length)
+        return TableGrowth(
+            self.known,
+            merged,
+            tables,
+            columns,
+            length,
+        )
 
     def _with_rows(self, growth: TableGrowth) -> Self:
         """Return a copy of the model with rows for new users and items."""
@@ -298,7 +329,8 @@ class NeuralRecommender(NetworkScoring):
         extended._known = growth.merged
         extended._train = growth.merged
         extended.fitting = self.fitting
-        extended._build(BuildContext(growth.merged, self.config.dim), seed=0)
+        context = BuildContext(growth.merged, self.config.dim)
+        extended._build(context, seed=0)
         extended._take_weights(self, growth)
         extended.to(self.device)
         extended.net.eval()
@@ -322,7 +354,8 @@ class NeuralRecommender(NetworkScoring):
         without_memory = build_on_meta(self.build, self.train, self.config.dim)
         if without_memory is not None:
             check_tensors(without_memory, arrays, where)
-        self._build(BuildContext(self.train, self.config.dim), seed=0)
+        context = BuildContext(self.train, self.config.dim)
+        self._build(context, seed=0)
         adopt_tensors(self.net, arrays, where)
         self.cold_items = cold_items
         self.net.eval()

@@ -32,27 +32,47 @@ def table_bpr_loss(
     times half the squared length of the rows an example uses is added.
     """
     if _can_compile(left) and _can_compile(right):
-        return apply(_TableBpr, left, right, penalty, users, positives, negatives)
+        return apply(
+            _TableBpr,
+            left,
+            right,
+            penalty,
+            users,
+            positives,
+            negatives,
+        )
     user = left.index_select(0, users)
     positive = right.index_select(0, positives)
     negative = right.index_select(0, negatives.reshape(-1))
     negative = negative.view(*negatives.shape, -1)
     # [B, k, D]: what the user prefers in i over j.
-    margin = ((positive[:, None] - negative) * user[:, None]).sum(-1)
+    preference = positive[:, None] - negative
+    margin = (preference * user[:, None]).sum(-1)
     loss = functional.softplus(-margin).mean()
     if penalty:
-        lengths = [rows.square().sum() for rows in (user, positive, negative)]
-        loss = loss + torch.stack(lengths).sum() * (penalty / 2 / len(user))
+        lengths = [
+            user.square().sum(),
+            positive.square().sum(),
+            negative.square().sum(),
+        ]
+        weight = penalty / 2 / len(user)
+        loss = loss + torch.stack(lengths).sum() * weight
     return loss
 
 
-def row_penalty(table: Tensor, rows: Tensor, batch: int) -> Tensor:
+def row_penalty(
+    table: Tensor,
+    rows: Tensor,
+    batch: int,
+) -> Tensor:
     """Return half the squared length of rows (as often as they are named), divided by `batch`."""
     # How often each row occurs: the sum runs over the table, not over the batch.
     ones = table.new_ones(()).expand(rows.numel())
-    count = table.new_zeros(len(table)).index_add_(0, rows.reshape(-1), ones)
+    count = table.new_zeros(len(table))
+    count.index_add_(0, rows.reshape(-1), ones)
     weight = count.div_(batch)
-    return (table.square().sum(dim=1) * weight).sum() / 2
+    lengths = table.square().sum(dim=1)
+    return (lengths * weight).sum() / 2
 
 
 def _can_compile(table: Tensor) -> bool:
@@ -102,6 +122,20 @@ class _TableBpr(torch.autograd.Function):
 
 
 @kernel(fastmath={"contract", "reassoc"})
+def _add_penalty(
+    row: NDArray[np.float32],
+    to_row: NDArray[np.float32],
+    weight: np.float32,
+    length: np.float32,
+) -> np.float32:
+    """Add the gradient of the penalty on a row; return `length` plus its squared length."""
+    for d in range(len(row)):
+        length += row[d] * row[d]
+        to_row[d] += weight * row[d]
+    return length
+
+
+@kernel(fastmath={"contract", "reassoc"})
 def _bpr_rows(
     left: NDArray[np.float32],
     right: NDArray[np.float32],
@@ -140,18 +174,8 @@ def _bpr_rows(
             for d in range(dim):
                 to_negative[d] -= slope * user[d]
             if weight:
-                length: Any = np.float32(0)
-                for d in range(dim):
-                    length += negative[d] * negative[d]
-                    to_negative[d] += weight * negative[d]
-                lengths += length
+                lengths += _add_penalty(negative, to_negative, weight, np.float32(0))
         if weight:
-            length = np.float32(0)
-            for d in range(dim):
-                length += user[d] * user[d]
-                to_user[d] += weight * user[d]
-            for d in range(dim):
-                length += positive[d] * positive[d]
-                to_positive[d] += weight * positive[d]
-            lengths += length
+            length = _add_penalty(user, to_user, weight, np.float32(0))
+            lengths += _add_penalty(positive, to_positive, weight, length)
     return losses * share + 0.5 * weight * lengths

@@ -108,7 +108,12 @@ class TrainingState:
             "identity": asdict(identity),
         }
         metadata = {_HEADER: json.dumps(header)}
-        write_arrays(folder / CHECKPOINT_FILE, arrays, metadata, sealed=True)
+        write_arrays(
+            folder / CHECKPOINT_FILE,
+            arrays,
+            metadata,
+            sealed=True,
+        )
 
     def load(self, folder: Path, identity: TrainingIdentity) -> None:
         """Go on from the checkpoint of the same training, if there is one."""

@@ -25,6 +25,7 @@ from torch.nn import functional
 from leporid.data import Interactions, Sequences
 from leporid.embeddings import principal_components
 from leporid.errors import DataError
+from leporid.models.neural.layers import with_constant
 from leporid.models.persistence import Arrays
 from leporid.ranking import Indices, chunk_rows, masked_top_k
 
@@ -90,15 +91,14 @@ class ColdItems:
     def user_vectors(self, vectors: Tensor, newest: Tensor) -> Tensor:
         """Return [m, width + k + 1]: products with `item_vectors` rank as `adjust` does."""
         user_content = _mean_content(self.content, newest).to(vectors)
-        return functional.pad(
-            torch.cat([vectors, user_content], dim=1), (0, 1), value=1.0
-        )
+        return with_constant(torch.cat([vectors, user_content], dim=1))
 
     def item_vectors(self, vectors: Tensor) -> Tensor:
         """Return [n_items, width + k + 1], the vectors with the content of cold items."""
         width = vectors.shape[1]
         cold = self.items
-        extended = functional.pad(vectors, (0, self.content.shape[1] + 1))
+        added = self.content.shape[1] + 1
+        extended = functional.pad(vectors, (0, added))
         extended[cold, :width] *= self.scale
         extended[cold, width:-1] = self.weight[:, None] * self.content[cold]
         extended[cold, -1] = self.shift
@@ -106,14 +106,21 @@ class ColdItems:
 
     def to(self, device: torch.device) -> Self:
         """Return the same numbers on another device."""
-        return type(self)(*(tensor.to(device) for tensor in self._tensors().values()))
+        tensors = self._tensors().values()
+        return type(self)(*(tensor.to(device) for tensor in tensors))
 
     def among(self, rows: NDArray[np.int64], n_items: int) -> Self:
         """Renumber: item i becomes item rows[i] of `n_items`."""
         row = torch.from_numpy(rows).to(self.items.device)
         content = self.content.new_zeros(n_items, self.content.shape[1])
         content[row] = self.content
-        return type(self)(row[self.items], content, self.scale, self.weight, self.shift)
+        return type(self)(
+            row[self.items],
+            content,
+            self.scale,
+            self.weight,
+            self.shift,
+        )
 
     def arrays(self) -> Arrays:
         """Return what a saved model keeps."""
@@ -152,7 +159,8 @@ def content_vectors(features: sparse.csr_array) -> NDArray[np.float32]:
     directions, lengths = principal_components(features[has_content], CONTENT_DIM)
     components = directions * lengths
     row_length = np.linalg.norm(components, axis=1, keepdims=True)
-    vectors = np.zeros((len(has_content), components.shape[1]), np.float32)
+    shape = (len(has_content), components.shape[1])
+    vectors = np.zeros(shape, np.float32)
     vectors[has_content] = components / np.maximum(row_length, 1e-12)
     return vectors
 
@@ -201,8 +209,8 @@ def fit_cold_items(
     weight = weight * CONTENT_WEIGHT * scores.std(correction=0)
     weight /= similarity.std(correction=0).clamp(min=1e-12)
     mixed = scores - mean + weight * (similarity - similarity.mean())
-    has_item = known.csr()[sample.users][:, items].toarray() > 0
-    seen = torch.from_numpy(has_item).to(mixed.device)
+    interactions = known.csr()[sample.users][:, items]
+    seen = torch.from_numpy(interactions.toarray() > 0).to(mixed.device)
     mixed = mixed.masked_fill(seen, -torch.inf)
 
     best = mixed.topk(min(_RANKS, len(items)), dim=1).values
@@ -228,8 +236,8 @@ def _score_sample(
     """Score a sample of known users, some at a time; `cold` holds `items` on the device."""
     known = model.known
     everyone = np.unique(known.user)
-    places = np.unique(np.linspace(0, len(everyone) - 1, _USERS).astype(np.int64))
-    users = everyone[places].astype(np.int32)
+    places = np.linspace(0, len(everyone) - 1, _USERS).astype(np.int64)
+    users = everyone[np.unique(places)].astype(np.int32)
     histories = known.sequences()
     is_warm = np.ones(known.n_items, bool)
     is_warm[items] = False
@@ -245,7 +253,8 @@ def _score_sample(
         user_content = _mean_content(content, model.newest(histories, part))
         cold_scores.append(cold_part)
         similarity.append(user_content @ content[cold].T)
-        warm_total += float(scores.double().sum() - cold_part.double().sum())
+        warm_sum = scores.double().sum() - cold_part.double().sum()
+        warm_total += float(warm_sum)
         best = masked_top_k(
             scores.cpu().numpy(),
             _RANKS,
@@ -253,11 +262,12 @@ def _score_sample(
             allowed=is_warm,
         )
         warm_best.append(best.scores)
+    n_warm = max(int(is_warm.sum()), 1)
     return _Sample(
         users=users,
         cold_scores=torch.cat(cold_scores),
         similarity=torch.cat(similarity),
-        warm_mean=warm_total / (len(users) * max(int(is_warm.sum()), 1)),
+        warm_mean=warm_total / (len(users) * n_warm),
         warm_best=np.concatenate(warm_best),
     )
 
@@ -276,8 +286,8 @@ def _scale_for(
     low, high = np.log(_SCALES)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        taken = float((np.exp(middle) * cold > rivals).sum()) / warm.size
-        if taken < share:
+        is_shown = np.exp(middle) * cold > rivals
+        if float(is_shown.sum()) / warm.size < share:
             low = middle
         else:
             high = middle
@@ -304,6 +314,8 @@ def _mean_content(table: Tensor, newest: Tensor) -> Tensor:
 
     -1 is no item.
     """
-    rows = table[newest.clamp(min=0)] * (newest >= 0).unsqueeze(-1)
-    count = (rows != 0).any(dim=-1).sum(dim=1, keepdim=True)
+    is_item = (newest >= 0).unsqueeze(-1)
+    rows = table[newest.clamp(min=0)] * is_item
+    has_content = (rows != 0).any(dim=-1)
+    count = has_content.sum(dim=1, keepdim=True)
     return rows.sum(dim=1) / count.clamp(min=1)

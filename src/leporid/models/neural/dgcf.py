@@ -24,7 +24,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import (
+    Choice,
+    Float,
+    Int,
+    SearchSpace,
+    setting,
+)
 from leporid.errors import ConfigError
 from leporid.models.neural.graph import EdgeProducts, GraphConfig, GraphRecommender
 from leporid.models.neural.settings import Recipes
@@ -102,7 +108,12 @@ class DGCFNetwork(nn.Module):
 def distance_correlation(*samples: Tensor) -> Tensor:
     """Return the mean dCor of all pairs of samples, float32[n, d] each: 0 iff independent."""
     count = len(samples)
-    row, column = torch.triu_indices(count, count, offset=1, device=samples[0].device)
+    row, column = torch.triu_indices(
+        count,
+        count,
+        offset=1,
+        device=samples[0].device,
+    )
     return distance_correlations(*samples)[row, column].mean()
 
 
@@ -117,11 +128,13 @@ def distance_correlations(*samples: Tensor) -> Tensor:
 
 def _centred_distances(x: Tensor) -> Tensor:
     square = (x * x).sum(dim=1)
-    between = (square[:, None] + square[None, :] - 2 * x @ x.T).clamp(min=0)
+    squares = square[:, None] + square[None, :]
+    between = (squares - 2 * x @ x.T).clamp(min=0)
     # The root has no slope at 0, which the diagonal is made of.
     distance = (between + 1e-8).sqrt()
-    distance_less_columns = distance - distance.mean(dim=0, keepdim=True)
-    return distance_less_columns - distance.mean(dim=1, keepdim=True) + distance.mean()
+    by_column = distance.mean(dim=0, keepdim=True)
+    by_row = distance.mean(dim=1, keepdim=True)
+    return distance - by_column - by_row + distance.mean()
 
 
 class DGCF(GraphRecommender):
@@ -163,7 +176,12 @@ class DGCF(GraphRecommender):
         n_users = self.train.n_users
         size = (config.correlation_nodes,)
         users = torch.randint(n_users, size, device=vectors.device)
-        items = torch.randint(n_users, len(vectors), size, device=vectors.device)
+        items = torch.randint(
+            n_users,
+            len(vectors),
+            size,
+            device=vectors.device,
+        )
         nodes = vectors.index_select(0, torch.cat([users, items]))
         chunks = nodes.chunk(config.intents, dim=1)
         with torch.autocast(vectors.device.type, enabled=False):

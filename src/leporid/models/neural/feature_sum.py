@@ -27,7 +27,8 @@ class FeatureSum(nn.Module):
 
     def __init__(self, features: sparse.csr_array, dim: int) -> None:
         super().__init__()
-        self.rows = nn.Parameter(torch.zeros(features.shape[1], dim))
+        n_features = features.shape[1]
+        self.rows = nn.Parameter(torch.zeros(n_features, dim))
         self.register_buffer("matrix", _csr_tensor(features), persistent=False)
         transposed = _csr_tensor(features.T.tocsr())
         self.register_buffer("transposed", transposed, persistent=False)
@@ -50,8 +51,9 @@ def add_features(table: nn.Embedding, features: sparse.csr_array) -> None:
     """
     rows_by_feature = np.bincount(features.indices, minlength=features.shape[1])
     by_count = np.argsort(-rows_by_feature, kind="stable")
-    common = sparse.csr_array(features[:, np.sort(by_count[:_MAX_FEATURES])])
-    feature_sum = FeatureSum(common, table.embedding_dim)
+    common = np.sort(by_count[:_MAX_FEATURES])
+    common_features = sparse.csr_array(features[:, common])
+    feature_sum = FeatureSum(common_features, table.embedding_dim)
     parametrize.register_parametrization(table, "weight", feature_sum)
 
 

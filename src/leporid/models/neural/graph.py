@@ -132,7 +132,8 @@ class EdgeProducts(nn.Module):
     def __init__(self, train: sparse.csr_array) -> None:
         super().__init__()
         graph = bipartite(train)
-        head = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+        nodes = np.arange(graph.shape[0])
+        head = np.repeat(nodes, np.diff(graph.indptr))
         # Edges are sorted by (head, tail); sorting by (tail, head) lists their mirror images.
         mirror = np.lexsort((head, graph.indices))
         self.register_buffer("indptr", _int32(graph.indptr), persistent=False)
@@ -151,9 +152,20 @@ class EdgeProducts(nn.Module):
         """
         return apply(_EdgeSum, weight, x, self)
 
-    def affinity(self, a: Tensor, b: Tensor, intents: int) -> Tensor:
+    def affinity(
+        self,
+        a: Tensor,
+        b: Tensor,
+        intents: int,
+    ) -> Tensor:
         """Return float32[K, n_edges], the dot product of chunk k of a[head] and of b[tail]."""
-        return apply(_EdgeDot, a, b, intents, self)
+        return apply(
+            _EdgeDot,
+            a,
+            b,
+            intents,
+            self,
+        )
 
     def laplacian(self, weight: Tensor) -> Tensor:
         """Return weight / sqrt(D_k(head) D_k(tail)), float32[K, n_edges].
@@ -170,7 +182,12 @@ def _int32(array: NDArray[Any]) -> Tensor:
 def _square(edges: EdgeProducts, values: Tensor) -> Tensor:
     """Return the square matrix of the graph with these values on its edges."""
     n_nodes = len(edges.indptr) - 1
-    return csr_tensor(edges.indptr, edges.tail, values, columns=n_nodes)
+    return csr_tensor(
+        edges.indptr,
+        edges.tail,
+        values,
+        columns=n_nodes,
+    )
 
 
 def _chunked_product(
@@ -181,14 +198,20 @@ def _chunked_product(
 ) -> Tensor:
     """Compute `EdgeProducts.propagate`, or its transpose if `mirrored`."""
     products = []
-    for values, chunk in zip(weight, x.chunk(weight.shape[0], dim=1), strict=True):
+    chunks = x.chunk(weight.shape[0], dim=1)
+    for values, chunk in zip(weight, chunks, strict=True):
         if mirrored:
             values = values.index_select(0, edges.mirror)
         products.append(sparse_product(_square(edges, values.contiguous()), chunk))
     return torch.cat(products, dim=1)
 
 
-def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
+def _chunked_dots(
+    a: Tensor,
+    b: Tensor,
+    intents: int,
+    edges: EdgeProducts,
+) -> Tensor:
     """Compute `EdgeProducts.affinity` without an array of size [n_edges, d]."""
     a = a.float()
     b = b.float()
@@ -213,19 +236,28 @@ def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Te
         return torch.stack(products)
 
 
-def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
+def _gathered_dots(
+    a: Tensor,
+    b: Tensor,
+    intents: int,
+    edges: EdgeProducts,
+) -> Tensor:
     """Compute `EdgeProducts.affinity` for `_EDGES` edges at a time."""
     dots = torch.empty(intents, len(edges.tail), device=a.device)
     for first in range(0, len(edges.tail), _EDGES):
         part = slice(first, first + _EDGES)
         heads = a.index_select(0, edges.head[part])
         tails = b.index_select(0, edges.tail[part])
-        product = heads * tails
-        dots[:, part] = product.view(len(product), intents, -1).sum(dim=2).T
+        products = (heads * tails).view(len(heads), intents, -1)
+        dots[:, part] = products.sum(dim=2).T
     return dots
 
 
-def _row_sums(weight: Tensor, edges: EdgeProducts, mirrored: bool = False) -> Tensor:
+def _row_sums(
+    weight: Tensor,
+    edges: EdgeProducts,
+    mirrored: bool = False,
+) -> Tensor:
     """Return float32[K, n], sums over the edges of each head, or of each tail if `mirrored`."""
     ones = weight.new_ones(len(edges.indptr) - 1, weight.shape[0])
     return _chunked_product(weight, ones, edges, mirrored).T
@@ -251,7 +283,8 @@ class _Laplacian(torch.autograd.Function):
         weight, root, scale = ctx.saved_tensors
         result = grads[0] * scale
         flow = result * weight
-        sums = _row_sums(flow, ctx.edges) + _row_sums(flow, ctx.edges, mirrored=True)
+        sums = _row_sums(flow, ctx.edges)
+        sums = sums + _row_sums(flow, ctx.edges, mirrored=True)
         through = sums.mul_(root).mul_(root).mul_(-0.5)
         return result.add_(through.index_select(1, ctx.edges.head)), None
 
@@ -260,7 +293,12 @@ class _EdgeSum(torch.autograd.Function):
     """Implement `EdgeProducts.propagate` with its gradients."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: Tensor, edges: EdgeProducts) -> Tensor:
+    def forward(
+        ctx: Any,
+        weight: Tensor,
+        x: Tensor,
+        edges: EdgeProducts,
+    ) -> Tensor:
         ctx.save_for_backward(weight, x)
         ctx.edges = edges
         return _chunked_product(weight, x, edges)
@@ -273,7 +311,12 @@ class _EdgeSum(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_weight = _chunked_dots(grads[0], x, len(weight), ctx.edges)
         if ctx.needs_input_grad[1]:
-            grad_x = _chunked_product(weight, grads[0], ctx.edges, mirrored=True)
+            grad_x = _chunked_product(
+                weight,
+                grads[0],
+                ctx.edges,
+                mirrored=True,
+            )
         return grad_weight, grad_x, None
 
 
@@ -298,5 +341,10 @@ class _EdgeDot(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_a = _chunked_product(grads[0], b, ctx.edges)
         if ctx.needs_input_grad[1]:
-            grad_b = _chunked_product(grads[0], a, ctx.edges, mirrored=True)
+            grad_b = _chunked_product(
+                grads[0],
+                a,
+                ctx.edges,
+                mirrored=True,
+            )
         return grad_a, grad_b, None, None

@@ -21,7 +21,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import (
+    Choice,
+    Float,
+    Int,
+    SearchSpace,
+    setting,
+)
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.bpr_loss import row_penalty
 from leporid.models.neural.layers import with_constant
@@ -143,7 +149,8 @@ class HGN(NeuralRecommender):
         positives = batch.positives.reshape(len(batch), -1)
         rows = torch.cat([positives, batch.negatives], dim=1)
         targets = net.outputs(rows)
-        scores: Tensor = (net(user, recent).float()[:, None] * targets).sum(dim=-1)
+        state = net(user, recent).float()
+        scores: Tensor = (state[:, None] * targets).sum(dim=-1)
         if net.bias is not None:
             scores = scores + net.bias[rows]
         positive, negative = scores.chunk(2, dim=1)
@@ -156,14 +163,16 @@ class HGN(NeuralRecommender):
         return loss
 
     def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        scores = torch.mm(self._next(rows, recent), self.net.outputs.weight.T)
+        target = self._next(rows, recent)
+        scores = torch.mm(target, self.net.outputs.weight.T)
         return scores if self.net.bias is None else scores + self.net.bias
 
     def _next(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         """Return [m, D], the vector that the next item should resemble."""
         assert recent is not None
         # A user without history has only a row of the user table.
-        items = self.net.items(recent.clamp(min=0)) * (recent >= 0)[..., None]
+        is_item = (recent >= 0)[..., None]
+        items = self.net.items(recent.clamp(min=0)) * is_item
         vectors: Tensor = self.net(rows, items)
         return vectors
 

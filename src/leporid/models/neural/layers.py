@@ -22,7 +22,12 @@ def apply(function: type[torch.autograd.Function], *arguments: object) -> Tensor
     return result
 
 
-def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, columns: int) -> Tensor:
+def csr_tensor(
+    indptr: Tensor,
+    indices: Tensor,
+    values: Tensor,
+    columns: int,
+) -> Tensor:
     """Return a CSR matrix that shares its arguments' memory."""
     with warnings.catch_warnings():
         # torch announces once a process that its CSR tensors are in beta.
@@ -40,7 +45,12 @@ class SparseProduct(torch.autograd.Function):
     """A x with a constant A, given with its transpose, in float32 also under mixed precision."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, x: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        matrix: Tensor,
+        transposed: Tensor,
+        x: Tensor,
+    ) -> Tensor:
         ctx.transposed = transposed
         return sparse_product(matrix, x)
 
@@ -55,13 +65,18 @@ def sparse_product(matrix: Tensor, x: Tensor) -> Tensor:
         return matrix @ x.float().contiguous()
 
 
-def dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
+def dropout(
+    x: Tensor,
+    share: float,
+    training: bool = True,
+) -> Tensor:
     """Compute `functional.dropout`: a share of the entries zero, the others larger by as much."""
     if x.device.type != "cpu" or not training or not share:
         return functional.dropout(x, share, training)
-    words = torch.empty(-(-x.numel() // _LANES), dtype=torch.int64)
+    size = x.numel()
+    words = torch.empty(-(-size // _LANES), dtype=torch.int64)
     words.random_(-(2**63), None)
-    draws = words.view(torch.int16)[: x.numel()].view(x.shape)
+    draws = words.view(torch.int16)[:size].view(x.shape)
     lowest_kept = min(round(2 * _HALF * share) - _HALF, _HALF - 1)
     keep = (draws >= lowest_kept).to(x.dtype)
     return x * keep.mul_(1 / (1 - share))
@@ -84,8 +99,9 @@ def causal_attention(
             is_causal=True,
         )
     n = query.shape[-2]
-    later = torch.full((n, n), -torch.inf, dtype=query.dtype).triu_(1)
-    scores = (query * query.shape[-1] ** -0.5) @ key.mT + later
+    later = torch.full((n, n), -torch.inf, dtype=query.dtype)
+    scaled = query * query.shape[-1] ** -0.5
+    scores = scaled @ key.mT + later.triu_(1)
     return dropout(scores.softmax(dim=-1), share) @ value
 
 

@@ -16,7 +16,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import (
+    Choice,
+    Float,
+    Int,
+    SearchSpace,
+    setting,
+)
 from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext

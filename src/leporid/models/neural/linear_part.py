@@ -81,7 +81,8 @@ class LinearPart(NamedTuple):
     def arrays(self) -> Arrays:
         """Return what a saved model keeps."""
         config = self.model.config
-        settings = np.array([self.gain, config.window or 0, config.repeats], np.float64)
+        numbers = [self.gain, config.window or 0, config.repeats]
+        settings = np.array(numbers, np.float64)
         arrays = {"settings": settings} | self.model._arrays()
         return {_PREFIX + name: array for name, array in arrays.items()}
 
@@ -102,7 +103,8 @@ class LinearPart(NamedTuple):
                 "linear.settings is not a gain, a window and a weight of repeats"
             )
         gain, window, repeats = settings.tolist()
-        config = SLIMConfig(window=int(min(window, 2**31)) or None, repeats=repeats)
+        whole_window = int(min(window, 2**31))
+        config = SLIMConfig(window=whole_window or None, repeats=repeats)
         model = _empty_slim(train, config)
         model._restore(stored)
         return cls(model, gain)
@@ -146,7 +148,8 @@ def fit_linear_part(
 def _item_pairs(split: Split) -> float:
     """Bound the number of item pairs that share a user."""
     lengths = np.bincount(split.train.user).astype(np.float64)
-    return min(float(np.square(lengths).sum()), split.n_items**2)
+    by_user = float(np.square(lengths).sum())
+    return min(by_user, split.n_items**2)
 
 
 def _fit_slim(config: TrainingConfig, split: Split) -> SLIM:
@@ -167,7 +170,9 @@ def _fit_slim(config: TrainingConfig, split: Split) -> SLIM:
     histories = split.train.sequences().take(users)
     return max(
         models,
-        key=lambda slim: ndcg_per_user(slim.score_profile(histories), users, part).mean(),
+        key=lambda slim: ndcg_per_user(
+            slim.score_profile(histories), users, part
+        ).mean(),
     )
 
 

@@ -18,7 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import (
+    Choice,
+    Float,
+    Int,
+    SearchSpace,
+    setting,
+)
 from leporid.errors import ConfigError
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.sampler import Batch, Sampling
@@ -156,7 +162,9 @@ class NCF(NeuralRecommender):
 
     def prepare(self) -> Tensor:
         """Return float32[n_users, 2 D], the rows of both towers."""
-        return torch.cat([self.net.gmf_users.weight, self.net.mlp_users.weight], dim=1)
+        gmf_users = self.net.gmf_users.weight
+        mlp_users = self.net.mlp_users.weight
+        return torch.cat([gmf_users, mlp_users], dim=1)
 
     def user_table(self) -> Tensor:
         return self.prepared()
@@ -166,7 +174,8 @@ class NCF(NeuralRecommender):
         gmf_items = self.net.gmf_items.weight
         mlp_items = self.net.mlp_items.weight
         parts = []
-        for part in torch.split(rows, max(1, _PAIRS // len(gmf_items))):
+        users_at_once = max(1, _PAIRS // len(gmf_items))
+        for part in torch.split(rows, users_at_once):
             gmf_users, mlp_users = part.chunk(2, dim=1)
             parts.append(self.net(gmf_users, mlp_users, gmf_items, mlp_items))
         return torch.cat(parts)

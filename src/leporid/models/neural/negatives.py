@@ -21,11 +21,12 @@ class NegativeSampler:
         sorted_item = data.sorted_item
         is_repeated = torch.zeros_like(sorted_item, dtype=torch.bool)
         is_repeated[1:] = (sorted_item.diff() == 0) & (user.diff() == 0)
+        zero = sorted_item.new_zeros(1)
         # A repeated event counts once.
-        distinct = torch.cat([sorted_item.new_zeros(1), (~is_repeated).cumsum(0)])
+        distinct = torch.cat([zero, (~is_repeated).cumsum(0)])
         distinct_before = distinct[data.indptr]
         taken_before = distinct[:-1] - distinct_before[user] - is_repeated.long()
-        self._skipped = torch.cat([taken_before + 1, sorted_item.new_zeros(1)])
+        self._skipped = torch.cat([taken_before + 1, zero])
         """int64[n + 1]: a user's positives up to and with each of them."""
         self._stride = data.n_items + 1
         self._keys = user * self._stride + sorted_item - taken_before
@@ -33,7 +34,12 @@ class NegativeSampler:
         self.free = data.n_items - distinct_before.diff()
         """int64[n_users]: items the user has not."""
 
-    def sample(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    def sample(
+        self,
+        users: Tensor,
+        count: int,
+        generator: torch.Generator,
+    ) -> Tensor:
         """Return int64[len(users), count] with replacement; -1 for users who have every item."""
         # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
         draw = torch.randint(

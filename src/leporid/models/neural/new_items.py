@@ -25,7 +25,11 @@ _MAX_DEFAULT_SHARE = 0.1
 """Largest share of the ranks that cold items get by default: nobody measured what more costs."""
 
 
-def item_tables(known: IdMap, items: object, initial: object) -> list[ItemTable]:
+def item_tables(
+    known: IdMap,
+    items: object,
+    initial: object,
+) -> list[ItemTable]:
     """Return the table of new items, and the `initial` one of the fit if it still exists."""
     if items is None:
         return []
@@ -56,7 +60,9 @@ def merge_interactions(
         new_users += new.users.ids.to_pylist()
     items = _more_ids(old.items, new_items)
     users = _more_ids(old.users, new_users)
-    parts = [old] if new is None or not len(new) else [old, new]
+    parts = [old]
+    if new is not None and len(new):
+        parts.append(new)
     if old.time is not None and any(part.time is None for part in parts):
         raise DataError(
             "the new interactions have no times, and those of the model have"
@@ -93,7 +99,8 @@ def _more_ids(old: IdMap, new: list[int | str]) -> IdMap:
         raise DataError(
             f"the model's {old.kind} ids are whole numbers: {error}"
         ) from None
-    merged = IdMap.from_values([*old.ids.to_pylist(), *added], old.kind)
+    ids = [*old.ids.to_pylist(), *added]
+    merged = IdMap.from_values(ids, old.kind)
     return IdMap(merged.ids, old.kind, old.dropped, old.core)
 
 
@@ -163,7 +170,8 @@ def _only_rows(
     rows: NDArray[np.int64],
 ) -> Callable[[Tensor], Tensor]:
     """Return a hook that sets the gradient of all other rows to zero."""
-    mask = torch.zeros(len(parameter), *[1] * (parameter.dim() - 1))
+    ones = [1] * (parameter.dim() - 1)
+    mask = torch.zeros(len(parameter), *ones)
     mask[rows] = 1
     mask = mask.to(parameter)
     return lambda gradient: gradient * mask
@@ -194,4 +202,10 @@ def fit_new_cold_items(
             3,
         )
         ranks = _MAX_DEFAULT_SHARE
-    return fit_cold_items(model, cold, content, weight, share=ranks)
+    return fit_cold_items(
+        model,
+        cold,
+        content,
+        weight,
+        share=ranks,
+    )

@@ -85,7 +85,11 @@ def _unit_rows(x: Tensor) -> Tensor:
     return x * square.clamp(min=1e-24).rsqrt()[:, None]
 
 
-def _drop_nodes(x: Tensor, share: float, training: bool) -> Tensor:
+def _drop_nodes(
+    x: Tensor,
+    share: float,
+    training: bool,
+) -> Tensor:
     """Set the rows of a random share of the nodes to zero, so that A x carries none of them."""
     if not training or share == 0:
         return x

@@ -94,7 +94,8 @@ class Sampler:
         """int64[n + 1]: where the last goal event before each row ends."""
         if data.goal is not None and sampling.kind == "sequences":
             self._targets = data.item.where(data.goal, -1)
-            ends = torch.arange(1, len(data.item) + 1, device=data.device)
+            n_rows = len(data.item)
+            ends = torch.arange(1, n_rows + 1, device=data.device)
             goal_ends = ends.where(data.goal, 0).cummax(0).values
             self._goal_end = torch.cat([goal_ends.new_zeros(1), goal_ends])
         self._examples = self._usable_examples()
@@ -140,7 +141,8 @@ class Sampler:
             usable &= self._negatives.free > 0
         if sampling.kind == "sequences":
             if self._goal_end is not None:  # a target from the second item on
-                usable &= self._goal_end[data.indptr[1:]] > data.indptr[:-1] + 1
+                last_goal_end = self._goal_end[data.indptr[1:]]
+                usable &= last_goal_end > data.indptr[:-1] + 1
             return usable.nonzero().squeeze(1)
         keep = usable[data.user]
         if data.goal is not None:
@@ -174,15 +176,28 @@ class Sampler:
         start = data.indptr[users]
         if sampling.circular:
             end = data.indptr[users + 1]
-            return circular_windows(data.item, start, end, row, sampling.length)
-        return windows(data.item, start, row, sampling.length, sampling.repeat)
+            return circular_windows(
+                data.item,
+                start,
+                end,
+                row,
+                sampling.length,
+            )
+        return windows(
+            data.item,
+            start,
+            row,
+            sampling.length,
+            sampling.repeat,
+        )
 
     def _next_targets(self, row: Tensor, users: Tensor) -> Tensor:
         """Return int64[B, targets], the items of each interaction and of those after it."""
         data = self.data
-        ahead = row[:, None] + torch.arange(self.sampling.targets, device=row.device)
+        offset = torch.arange(self.sampling.targets, device=row.device)
         # A user with too few items for all targets repeats the last one.
-        ahead = ahead.minimum(data.indptr[users + 1][:, None] - 1)
+        last = data.indptr[users + 1][:, None] - 1
+        ahead = (row[:, None] + offset).minimum(last)
         targets = data.item[ahead]
         if data.goal is None:
             return targets
@@ -198,13 +213,26 @@ class Sampler:
         # A sequence that is too long gives a random stretch.
         slack = (last_end - start - length - 1).clamp(min=0)
         share = torch.rand(len(users), generator=source, device=users.device)
-        end = last_end - (share * (slack + 1)).to(torch.int64).minimum(slack)
+        skipped = (share * (slack + 1)).to(torch.int64).minimum(slack)
+        end = last_end - skipped
         if self._goal_end is not None:  # the newest item is a target
             goal_end = self._goal_end[end]
             last_goal_end = self._goal_end[last_end]
             end = torch.where(goal_end > start + 1, goal_end, last_goal_end)
-        history = windows(data.item, start, end - 1, length, repeat=False)
-        positives = windows(self._targets, start + 1, end, length, repeat=False)
+        history = windows(
+            data.item,
+            start,
+            end - 1,
+            length,
+            repeat=False,
+        )
+        positives = windows(
+            self._targets,
+            start + 1,
+            end,
+            length,
+            repeat=False,
+        )
         count = self.sampling.negatives
         negatives = self._negatives.sample(users, length * count, source)
         negatives = negatives.view(len(users), length, count)
@@ -221,7 +249,8 @@ def with_disliked(
     count = disliked.indptr.diff()[users][:, None]
     shape = (2, *negatives.shape)
     chance, share = torch.rand(shape, generator=source, device=users.device)
-    position = disliked.indptr[users][:, None] + (share * count).long()
+    first = disliked.indptr[users][:, None]
+    position = first + (share * count).long()
     position = position.clamp(max=len(disliked.items) - 1)
     replaced = (count > 0) & (chance < DISLIKED_SHARE)
     return torch.where(replaced, disliked.items[position], negatives)
@@ -242,7 +271,8 @@ def windows(
     position = end[:, None] + offset
     missing = position < start[:, None]
     inside = position.clamp(min=0).maximum(start[:, None])
-    items = item[inside.clamp(max=max(len(item) - 1, 0))]
+    last = max(len(item) - 1, 0)
+    items = item[inside.clamp(max=last)]
     if repeat:
         missing = (start == end)[:, None].expand_as(position)
     return items.masked_fill(missing, -1)
@@ -258,7 +288,8 @@ def circular_windows(
     """Return `windows` up to `row`, where `start:end` is a circle; `row` itself is never read."""
     offset = torch.arange(-length, 0, device=item.device)
     count = (end - start)[:, None]
-    items = item[start[:, None] + ((row - start)[:, None] + offset) % count]
+    position = (row - start)[:, None] + offset
+    items = item[start[:, None] + position % count]
     return items.masked_fill(-offset >= count, -1)
 
 
@@ -275,4 +306,10 @@ def recent_items(
     rows = int64_tensor(users, cpu)
     indptr = int64_tensor(sequences.indptr, cpu)
     item = int64_tensor(sequences.items, cpu)
-    return windows(item, indptr[rows], indptr[rows + 1], length, repeat)
+    return windows(
+        item,
+        indptr[rows],
+        indptr[rows + 1],
+        length,
+        repeat,
+    )

@@ -26,7 +26,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import (
+    Choice,
+    Float,
+    Int,
+    SearchSpace,
+    setting,
+)
 from leporid.errors import ConfigError
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.layers import causal_attention, dropout
@@ -89,7 +95,12 @@ class _Block(nn.Module):
         x = self._add(x, "attention", self._attend)
         return self._add(x, "network", self._network)
 
-    def _add(self, x: Tensor, name: str, part: Callable[[Tensor], Tensor]) -> Tensor:
+    def _add(
+        self,
+        x: Tensor,
+        name: str,
+        part: Callable[[Tensor], Tensor],
+    ) -> Tensor:
         """Add to x what a part of the block makes of it; `name` begins its norm and gate."""
         norm = self.get_submodule(f"{name}_norm")
         if self.kind == "post":
@@ -103,10 +114,17 @@ class _Block(nn.Module):
 
     def _attend(self, x: Tensor) -> Tensor:
         joint = self.query_key_value(x)
-        by_head = joint.unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        query, key, value = by_head
-        attended = causal_attention(query, key, value, self.dropout, self.training)
-        output: Tensor = self.attention_output(attended.transpose(1, 2).flatten(2))
+        by_head = joint.unflatten(2, (3, self.heads, -1))
+        query, key, value = by_head.permute(2, 0, 3, 1, 4)
+        attended = causal_attention(
+            query,
+            key,
+            value,
+            self.dropout,
+            self.training,
+        )
+        by_item = attended.transpose(1, 2).flatten(2)
+        output: Tensor = self.attention_output(by_item)
         return output
 
     def _network(self, x: Tensor) -> Tensor:
@@ -143,7 +161,8 @@ class SASRecNetwork(nn.Module):
         """
         items = self.items(history.clamp(min=0)) * self.input_scale
         x = items + self.positions(position)
-        x = dropout(x * (history >= 0)[..., None], self.dropout, self.training)
+        is_item = (history >= 0)[..., None]
+        x = dropout(x * is_item, self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
         state: Tensor = self.norm(x)
@@ -157,7 +176,8 @@ def to_front(history: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     length = history.shape[1]
     count = (history >= 0).sum(dim=1)
-    position = (torch.arange(length, device=history.device) - count[:, None]) % length
+    column = torch.arange(length, device=history.device)
+    position = (column - count[:, None]) % length
     return history.gather(1, position), position, count
 
 
@@ -226,15 +246,23 @@ class SASRec(NeuralRecommender):
             return self._sampled(state, positives, negatives)
         return softmax_loss(state, self.net.items.weight, positives)
 
-    def _sampled(self, state: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
+    def _sampled(
+        self,
+        state: Tensor,
+        positives: Tensor,
+        negatives: Tensor,
+    ) -> Tensor:
         """Return the mean of -ln sigmoid(positive) - sum ln(1 - sigmoid(negative)).
 
         state: [..., D]; positives: int64[...], -1 for none; negatives: int64[..., k].
         """
         items = self.net.items
-        positive = (state.float() * items(positives.clamp(min=0))).sum(-1)
-        negative = (state.unsqueeze(-2) @ items(negatives).mT).squeeze(-2).float()
-        loss = functional.softplus(-positive) + functional.softplus(negative).sum(-1)
+        target = items(positives.clamp(min=0))
+        positive = (state.float() * target).sum(-1)
+        negative = state.unsqueeze(-2) @ items(negatives).mT
+        negative = negative.squeeze(-2).float()
+        negative_loss = functional.softplus(negative).sum(-1)
+        loss = functional.softplus(-positive) + negative_loss
         has_next = positives >= 0
         return (loss * has_next).sum() / has_next.sum()
 
@@ -243,7 +271,8 @@ class SASRec(NeuralRecommender):
         assert recent is not None
         history, position, count = to_front(recent)
         states: Tensor = self.net(history, position)
-        newest = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.config.dim)
+        last = (count - 1).clamp(min=0)[:, None, None]
+        newest = last.expand(-1, 1, self.config.dim)
         return states.gather(1, newest).squeeze(1)
 
     def item_outputs(self) -> Tensor:

@@ -140,7 +140,8 @@ class NetworkScoring(Recommender):
             sequence_rows = users
         with self._scoring():
             rows = self.user_rows(history, users)
-            scores = self.scores(rows, self._recent(history, sequence_rows)).float()
+            recent = self._recent(history, sequence_rows)
+            scores = self.scores(rows, recent).float()
             if self.linear is not None:
                 known = self.known.sequences() if history is None else history
                 scores = self.linear.add(scores, known.take(sequence_rows))
@@ -160,7 +161,8 @@ class NetworkScoring(Recommender):
         if users is None:
             assert histories is not None
             return self.new_rows(histories)
-        return table[torch.from_numpy(users.astype(np.int64)).to(self.device)]
+        index = torch.from_numpy(users.astype(np.int64))
+        return table[index.to(self.device)]
 
     def new_rows(self, histories: Sequences) -> Tensor:
         """Return float32[len(histories), width] on the table's device: means of similar users."""
@@ -201,7 +203,8 @@ class NetworkScoring(Recommender):
                 if self.cold_items is not None:
                     newest = self.newest(part_histories, places)
                 recent = self._recent(part_histories, places)
-                parts.append(self.encode_users(rows, recent, newest).float().cpu())
+                vectors = self.encode_users(rows, recent, newest)
+                parts.append(vectors.float().cpu())
         return torch.cat(parts).numpy()
 
     def encode_users(

@@ -115,7 +115,8 @@ def learning_rate(config: TrainingConfig, step: int) -> float:
         return config.lr * _cosine(1.0, 0.0, done)
     if done < _WARM_UP:
         return config.lr * _cosine(_FIRST_RATE, 1.0, done / _WARM_UP)
-    return config.lr * _cosine(1.0, _LAST_RATE, (done - _WARM_UP) / (1 - _WARM_UP))
+    done_after_warm_up = (done - _WARM_UP) / (1 - _WARM_UP)
+    return config.lr * _cosine(1.0, _LAST_RATE, done_after_warm_up)
 
 
 def averaging(config: TrainingConfig, step: int) -> float:
@@ -125,15 +126,21 @@ def averaging(config: TrainingConfig, step: int) -> float:
     return config.ema_decay
 
 
-def _cosine(first: float, last: float, share: float) -> float:
+def _cosine(
+    first: float,
+    last: float,
+    share: float,
+) -> float:
     """Go from `first` to `last` along half a cosine."""
-    return last + (first - last) * 0.5 * (1 + math.cos(math.pi * share))
+    height = 1 + math.cos(math.pi * share)
+    return last + (first - last) * 0.5 * height
 
 
 def derive_seed(seed: int, purpose: str, *parts: int) -> int:
     """Return a 63-bit seed for one purpose (a word) and any numbers, such as the step."""
     words = [seed & (2**64 - 1), zlib.crc32(purpose.encode()), *parts]
-    (state,) = np.random.SeedSequence(words).generate_state(1, np.uint64)
+    sequence = np.random.SeedSequence(words)
+    (state,) = sequence.generate_state(1, np.uint64)
     return int(state >> np.uint64(1))
 
 

@@ -71,7 +71,8 @@ class _Softmax(torch.autograd.Function):
         sure = 1 - smoothing
         middle = items.mean(dim=0)
         target = items[positives]
-        targets = sure * ((states * target).sum(dim=1) + bias[positives])
+        positive_scores = (states * target).sum(dim=1) + bias[positives]
+        targets = sure * positive_scores
         targets += smoothing * (states @ middle + bias.mean())
         to_states = torch.zeros_like(states)
         to_items = torch.zeros_like(items)
@@ -83,7 +84,8 @@ class _Softmax(torch.autograd.Function):
         right = items.to(narrow)
         for first in range(0, n_rows, step):
             part = slice(first, first + step)
-            scores = torch.mm(left[part], right.T).to(bias.dtype).add_(bias)
+            products = torch.mm(left[part], right.T)
+            scores = products.to(bias.dtype).add_(bias)
             chances = torch.softmax(scores, 1, out=buffer[: len(scores)])
             # The best item's chance is exp(its score) over the sum, and never too small for a log.
             log_sums[part] = scores.amax(dim=1) - chances.amax(dim=1).log()
@@ -94,10 +96,20 @@ class _Softmax(torch.autograd.Function):
         to_states.sub_(target, alpha=sure)
         to_states.sub_(middle, alpha=smoothing)
         to_states.div_(n_rows)
-        to_items.index_add_(0, positives, states, alpha=-sure)
+        to_items.index_add_(
+            0,
+            positives,
+            states,
+            alpha=-sure,
+        )
         to_items.sub_(states.sum(dim=0), alpha=smoothing / n_items)
         to_items.div_(n_rows)
-        to_bias.index_add_(0, positives, bias.new_ones(n_rows), alpha=-sure)
+        to_bias.index_add_(
+            0,
+            positives,
+            bias.new_ones(n_rows),
+            alpha=-sure,
+        )
         to_bias.sub_(smoothing * n_rows / n_items)
         to_bias.div_(n_rows)
         ctx.grads = to_states, to_items, to_bias

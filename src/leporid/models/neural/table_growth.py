@@ -116,7 +116,8 @@ class TableGrowth:
         edges = _shared_users(by_item, items, items.new_rows)
         if self.features is None:
             return edges
-        places = np.linspace(0, len(items.rows_after) - 1, _SAMPLE).astype(np.int64)
+        last = len(items.rows_after) - 1
+        places = np.linspace(0, last, _SAMPLE).astype(np.int64)
         sample = items.rows_after[np.unique(places)]
         degrees = _shared_users(by_item, items, sample).sum(axis=1)
         content = content_edges(
@@ -170,7 +171,8 @@ class TableGrowth:
             rows = placement.extend(self._matrix[side.new_rows])
         else:
             rows = neighbour_rows(flat, self._edges, self._length)
-        new_rows = torch.from_numpy(rows).reshape(len(side.new_rows), *shape[1:])
+        n_new = len(side.new_rows)
+        new_rows = torch.from_numpy(rows).reshape(n_new, *shape[1:])
         grown[side.new_rows] = new_rows.to(trained.dtype)
         return grown
 

@@ -175,6 +175,8 @@ def movement(tables: Sequence[nn.Embedding], initial: Sequence[Tensor]) -> Movem
     drifts = []
     for table, before in zip(tables, initial, strict=True):
         change = table.weight.detach().float().cpu() - before
-        sizes.append(float(before.square().mean().sqrt()))
-        drifts.append(float(change.norm() / before.norm().clamp(min=1e-12)))
+        size = before.square().mean().sqrt()
+        drift = change.norm() / before.norm().clamp(min=1e-12)
+        sizes.append(float(size))
+        drifts.append(float(drift))
     return Movement(start_size=sizes, drift=drifts)

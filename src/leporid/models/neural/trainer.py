@@ -30,7 +30,7 @@ from leporid.models.neural.trainable import Trainable, load_weights
 from leporid.models.neural.training_data import TrainingData
 from leporid.models.neural.training_log import TrainingLog
 from leporid.models.neural.validation import early_stopping, validate, validation_split
-from leporid.models.neural.weights import copy_weights, fingerprint, update_ema
+from leporid.models.neural.weights import Weights, copy_weights, fingerprint, update_ema
 
 _LOG_EVERY = 50
 """Steps between two rows of the history; each row waits for the device."""
@@ -52,11 +52,10 @@ def train_loop(
     config = limit_passes(model.config, sampler)
     validation = validation_split(split, config, seed)
     optimizer = make_optimizer(network, config)
-    averages = config.ema_decay or config.ema_share
     state = TrainingState(
         network,
         optimizer,
-        average=copy_weights(network) if averages else {},
+        average=start_average(network, config),
         step=context.first_step or 0,
     )
     identity = TrainingIdentity(
@@ -69,7 +68,13 @@ def train_loop(
     folder = context.checkpoint
     if context.resume and folder is not None:
         state.load(folder, identity)
-    log = TrainingLog(state, config, context, device, identity)
+    log = TrainingLog(
+        state,
+        config,
+        context,
+        device,
+        identity,
+    )
     backward = Backward(model)
     finished = early_stopping(config, state.progress)
     network.train()
@@ -80,8 +85,7 @@ def train_loop(
         log,
     ):
         while state.step < config.last_step and not finished:
-            frozen = config.freeze_steps < 0 or state.step < config.freeze_steps
-            freeze_tables(model, frozen)
+            freeze_tables(model, frozen=tables_are_frozen(config, state.step))
             optimizer.param_groups[0]["lr"] = learning_rate(config, state.step)
             batch = sampler.batch(state.step)
             # Without the last 0, the recorded runs would have other bits.
@@ -103,8 +107,7 @@ def train_loop(
             ):
                 metric = validate(model, validation, state)
                 ended = log.validation(metric)
-                stops_early = early_stopping(config, state.progress)
-                finished = is_last or ended or stops_early
+                finished = is_last or ended or early_stopping(config, state.progress)
             if metric is not None or is_last or state.step % _LOG_EVERY == 0:
                 log.write(metric)
 
@@ -140,6 +143,18 @@ def make_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Op
         weight_decay=config.weight_decay,
         fused=True,
     )
+
+
+def start_average(network: nn.Module, config: TrainingConfig) -> Weights:
+    """Return the running average before the first step; empty if the settings ask for none."""
+    if config.ema_decay or config.ema_share:
+        return copy_weights(network)
+    return {}
+
+
+def tables_are_frozen(config: TrainingConfig, step: int) -> bool:
+    """Whether the tables of initial embeddings are not trained in a step."""
+    return config.freeze_steps < 0 or step < config.freeze_steps
 
 
 def freeze_tables(model: Trainable, frozen: bool) -> None:

@@ -55,7 +55,7 @@ class TrainingData:
             )
         goal = None
         if train.goal is not None:
-            goal = torch.from_numpy(np.asarray(train.goal, np.bool_)).to(device)
+            goal = torch.from_numpy(train.goal.astype(np.bool_)).to(device)
         by_user_and_item = np.lexsort((train.item, train.user))
         return cls(
             n_items=train.n_items,

@@ -38,7 +38,8 @@ class UntrainedRows:
     def restore(self) -> None:
         """Undo what an optimiser step did to the untrained rows."""
         weight = next(self.table.parameters())  # without what features add
-        weight.copy_(torch.where(self.untrained[:, None], self.initial, weight))
+        restored = torch.where(self.untrained[:, None], self.initial, weight)
+        weight.copy_(restored)
 
     def to(self, device: torch.device) -> Self:
         """Return the same rows for a table on another device."""

@@ -13,7 +13,11 @@ from leporid.models.neural.trainable import Trainable, load_weights
 from leporid.models.neural.weights import copy_weights
 
 
-def validation_split(split: Split, config: TrainingConfig, seed: int) -> Split | None:
+def validation_split(
+    split: Split,
+    config: TrainingConfig,
+    seed: int,
+) -> Split | None:
     """Return the split with the users that validate; None if nobody does."""
     if not config.eval_every or not len(split.valid.goals):
         return None
@@ -32,11 +36,20 @@ def measure(model: Trainable, split: Split) -> float:
     metric = model.config.metric
     _, cutoff = parse_metric(metric)
     with kept_torch_threads():
-        table = evaluate(model, split, at=(cutoff,), part="valid")
+        table = evaluate(
+            model,
+            split,
+            at=(cutoff,),
+            part="valid",
+        )
     return table.mean()[metric]
 
 
-def validate(model: Trainable, split: Split, state: TrainingState) -> float:
+def validate(
+    model: Trainable,
+    split: Split,
+    state: TrainingState,
+) -> float:
     """Return the metric of the (averaged) weights, and keep these if they are the best so far."""
     trained = copy_weights(model.net) if state.average else {}
     load_weights(model, state.average)

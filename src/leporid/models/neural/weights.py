@@ -15,12 +15,17 @@ Weights: TypeAlias = dict[str, Tensor]
 
 def to_arrays(tensors: Weights) -> Arrays:
     """Copy tensors to arrays in main memory."""
-    return {
-        name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()
-    }
+    arrays: Arrays = {}
+    for name, tensor in tensors.items():
+        arrays[name] = tensor.detach().cpu().numpy().copy()
+    return arrays
 
 
-def adopt_tensors(module: nn.Module, arrays: Arrays, where: str) -> None:
+def adopt_tensors(
+    module: nn.Module,
+    arrays: Arrays,
+    where: str,
+) -> None:
     """Put arrays into a module, without a copy where they lie in the same order in memory."""
     checked = check_tensors(module, arrays, where)
     with torch.no_grad():
@@ -32,7 +37,11 @@ def adopt_tensors(module: nn.Module, arrays: Arrays, where: str) -> None:
                 tensor.copy_(stored)
 
 
-def check_tensors(module: nn.Module, arrays: Arrays, where: str) -> Arrays:
+def check_tensors(
+    module: nn.Module,
+    arrays: Arrays,
+    where: str,
+) -> Arrays:
     """Return the arrays in the shapes of the module's tensors; refuse arrays that do not fit."""
     state = module.state_dict(keep_vars=True)
     odd = sorted(set(state) ^ set(arrays))
@@ -58,13 +67,16 @@ def check_tensors(module: nn.Module, arrays: Arrays, where: str) -> Arrays:
 
 def copy_weights(module: nn.Module) -> Weights:
     """Copy all tensors of a module."""
-    return {
-        name: tensor.detach().clone() for name, tensor in module.state_dict().items()
-    }
+    weights = module.state_dict()
+    return {name: tensor.detach().clone() for name, tensor in weights.items()}
 
 
 @torch.no_grad()
-def update_ema(average: Weights, module: nn.Module, decay: float) -> None:
+def update_ema(
+    average: Weights,
+    module: nn.Module,
+    decay: float,
+) -> None:
     """Update the running average: average <- decay * average + (1 - decay) * weights.
 
     Counters are copied. An empty average stays empty.

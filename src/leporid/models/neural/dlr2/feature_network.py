@@ -14,8 +14,20 @@ from leporid.models.neural.dlr2.config import Architecture
 from leporid.models.neural.layers import dropout
 
 
-def _conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
-    conv = nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
+def _conv(
+    inputs: int,
+    outputs: int,
+    size: int,
+    stride: int = 1,
+) -> nn.Conv2d:
+    conv = nn.Conv2d(
+        inputs,
+        outputs,
+        size,
+        stride,
+        padding=size // 2,
+        bias=False,
+    )
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
     return conv
 
@@ -38,14 +50,19 @@ class Stem(nn.Module):
         image: [B, rows, D].
         """
         weight = self.widen.weight.flatten()
-        signs = torch.stack([weight.relu(), (-weight).relu()], dim=1)
+        signs = _positive_and_negative(weight)
         with torch.autocast(image.device.type, enabled=False):
             kernel = torch.einsum("ochw,cs->oshw", self.conv.weight, signs)
         # Channels come last in memory, which is the layout convolutions are fastest in.
-        halves = torch.stack([image.relu(), (-image).relu()], dim=-1)
+        halves = _positive_and_negative(image)
         widened = (halves @ signs.T).permute(0, 3, 1, 2)
         hidden = functional.conv2d(halves.permute(0, 3, 1, 2), kernel, padding=1)
         return widened, hidden
+
+
+def _positive_and_negative(x: Tensor) -> Tensor:
+    """Return [..., 2], the positive part and the size of the negative part of every entry."""
+    return torch.stack([x.relu(), (-x).relu()], dim=-1)
 
 
 class ResNet(nn.Module):
@@ -57,7 +74,12 @@ class ResNet(nn.Module):
         self.shortcuts = shortcuts
         self.stem = Stem(channels)
         self.conv1 = _conv(channels, channels, 3)
-        self.conv2 = _conv(channels, doubled, 3, stride=2)
+        self.conv2 = _conv(
+            channels,
+            doubled,
+            3,
+            stride=2,
+        )
         self.conv3 = _conv(doubled, doubled, 3)
         if shortcuts:
             self.down = nn.Sequential(
@@ -111,12 +133,18 @@ class RevNet(nn.Module):
         super().__init__()
         self.widen = _conv(1, channels, 1)
         self.block1 = ReversibleBlock(channels)
-        self.down = _conv(channels, 2 * channels, 3, stride=2)
+        self.down = _conv(
+            channels,
+            2 * channels,
+            3,
+            stride=2,
+        )
         self.block2 = ReversibleBlock(2 * channels)
 
     def forward(self, image: Tensor) -> Tensor:
         """Return [B, 2 * channels, ceil(rows / 2), ceil(D / 2)]; image: [B, rows, D]."""
-        x = self.block1(self.widen(image.unsqueeze(1)).relu())
+        widened = self.widen(image.unsqueeze(1)).relu()
+        x = self.block1(widened)
         features: Tensor = self.block2(self.down(x).relu())
         return features
 
@@ -166,6 +194,7 @@ class FeatureNetwork(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Return s, what S and G read."""
-        features = dropout(self.body(image).flatten(1), self.dropout, self.training)
+        features = self.body(image).flatten(1)
+        features = dropout(features, self.dropout, self.training)
         s: Tensor = self.output(features)
         return s

@@ -39,7 +39,8 @@ class Discriminative(nn.Module):
 
     def user_half(self, s: Tensor) -> Tensor:
         """Map [..., D or more] to [..., 256]; what follows the first D belongs to G."""
-        return functional.linear(s[..., : self.dim], self.first.weight[:, : self.dim])
+        weight = self.first.weight[:, : self.dim]
+        return functional.linear(s[..., : self.dim], weight)
 
     def item_half(self, items: Tensor) -> Tensor:
         """Map [..., D] to [..., 256], with the layer's bias."""
@@ -52,7 +53,8 @@ class Discriminative(nn.Module):
 
     def some_items(self, s: Tensor, halves: Tensor) -> Tensor:
         """Return `forward` from item halves [B, k, 256] that are known already, [B, k]."""
-        return self._after_first((self.user_half(s).unsqueeze(1) + halves).relu())
+        hidden = self.user_half(s).unsqueeze(1) + halves
+        return self._after_first(hidden.relu())
 
     def _after_first(self, hidden: Tensor) -> Tensor:
         """Apply all layers but the first."""

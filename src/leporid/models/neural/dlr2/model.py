@@ -92,7 +92,12 @@ class DLR2(NeuralRecommender):
             return super().new_rows(histories)
         return self.net.users.weight.new_zeros(len(histories), self.config.dim)
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         if self.config.objective == "margin" and self.config.margin == 0:
             warn(
                 "margin=0 cannot teach S anything: a network that outputs 0 for every item "
@@ -156,7 +161,8 @@ class DLR2(NeuralRecommender):
         g = g.float().unsqueeze(1)
         by_distance = config.objective == "margin"
         rank = -(pool - g).pow(2).mean(-1) if by_distance else (pool * g).sum(-1)
-        return drawn.gather(1, rank.topk(config.negatives, dim=1).indices)
+        hardest = rank.topk(config.negatives, dim=1).indices
+        return drawn.gather(1, hardest)
 
     def prepare(self) -> Tensor:
         """Return float32[n_items, 256], the item half of S's first layer."""
@@ -187,7 +193,8 @@ class DLR2(NeuralRecommender):
             users = np.unique(places.astype(np.int32))
             index = torch.from_numpy(users.astype(np.int64)).to(self.device)
             with self._scoring():
-                s = self._states(self.net.users(index), self._recent(None, users))
+                recent = self._recent(None, users)
+                s = self._states(self.net.users(index), recent)
                 scored = self.net.discriminative.all_items(s, self.prepared())
             self._anchors = Anchors.of(scored.float())
         return self._anchors
@@ -211,7 +218,12 @@ class DLR2(NeuralRecommender):
         if allowed is None and len(users) >= _WORTH_ANCHORS:
             hidden = self.known.hidden(self.shows(include_seen)).take(users)
             candidates = max(CANDIDATES, 2 * n)
-            top = self.retrieve(users, n, candidates, hidden=hidden)
+            top = self.retrieve(
+                users,
+                n,
+                candidates,
+                hidden=hidden,
+            )
             if top is not None:
                 return top
         return super()._top_k(users, n, include_seen, allowed)
@@ -246,7 +258,13 @@ class DLR2(NeuralRecommender):
             s = self._states(rows, self._recent(histories, places))
             return self.two_stages(s, n, candidates, hidden)
 
-    def two_stages(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
+    def two_stages(
+        self,
+        s: Tensor,
+        n: int,
+        candidates: int,
+        hidden: Sequences,
+    ) -> TopK:
         """Compute `retrieve` for states s, some users at a time."""
         ranking = TwoStageRanking(
             config=self.config,
@@ -317,7 +335,13 @@ def square_square(scored: Tensor, config: DLR2Config) -> Tensor:
     return (positive.square() + far).mean()
 
 
-def hinge(g: Tensor, candidates: Tensor, margin: float) -> Tensor:
+def hinge(
+    g: Tensor,
+    candidates: Tensor,
+    margin: float,
+) -> Tensor:
     """Return L_G (Eq. 11) with the mean squared difference; g [B, D], candidates [B, 1 + k, D]."""
-    distance = (g.unsqueeze(1) - candidates).square().mean(dim=-1)
-    return (distance[:, :1] - distance[:, 1:] + margin).relu().mean()
+    difference = g.unsqueeze(1) - candidates
+    distance = difference.square().mean(dim=-1)
+    violation = distance[:, :1] - distance[:, 1:] + margin
+    return violation.relu().mean()

@@ -52,7 +52,8 @@ class DLR2Network(nn.Module):
         # A recorded step of a GPU would go on with a size that was kept.
         if self.kept_size is None or self.training:
             weight = self.items.weight.detach().float()
-            self.kept_size = weight.square().mean().sqrt().clamp(min=1e-6)
+            size = weight.square().mean().sqrt()
+            self.kept_size = size.clamp(min=1e-6)
         return self.kept_size
 
     def state(self, user_rows: Tensor, recent: Tensor) -> Tensor:
@@ -66,7 +67,8 @@ class DLR2Network(nn.Module):
         s: Tensor = self.features(image * self.gain if config.gain else image)
         if not config.shortcut:
             return s
-        average = (image[:, 1:] * self.history_weights.unsqueeze(1)).sum(dim=1)
+        weighted = image[:, 1:] * self.history_weights.unsqueeze(1)
+        average = weighted.sum(dim=1)
         return torch.cat([s, average / self.item_size()], dim=1)
 
     def _image(self, user_rows: Tensor, recent: Tensor) -> Tensor:
@@ -76,7 +78,8 @@ class DLR2Network(nn.Module):
         parts = [user_rows.unsqueeze(1)]
         if self.config.profile:
             count = is_item.sum(dim=1, keepdim=True).clamp(min=1)
-            parts.append(rows.sum(dim=1, keepdim=True) / count.sqrt())
+            total = rows.sum(dim=1, keepdim=True)
+            parts.append(total / count.sqrt())
         parts.append(rows[:, -self.config.length :])
         return torch.cat(parts, dim=1)
 
@@ -106,8 +109,10 @@ class DLR2Network(nn.Module):
             scores = (g @ items.T).float()
             return scores.mul_(self.log_temperature.exp()).add_(self.bias)
         if self.config.ranking_distance == "absolute":
-            return -torch.cdist(g.float(), items.float(), p=1) / g.shape[1]
-        squares = (items * items).mean(dim=1) + (g * g).mean(dim=1, keepdim=True)
+            distance = torch.cdist(g.float(), items.float(), p=1)
+            return -distance / g.shape[1]
+        item_squares = (items * items).mean(dim=1)
+        squares = item_squares + (g * g).mean(dim=1, keepdim=True)
         return 2 / g.shape[1] * (g @ items.T) - squares
 
 

@@ -54,7 +54,8 @@ class Anchors(NamedTuple):
 
     def estimate(self, scores: Tensor) -> Tensor:
         """Estimate float32[m, n_items] from the scores of the anchors, float32[m, a]."""
-        return torch.addmm(self.mean, scores - self.mean[self.items], self.weights)
+        distance = scores - self.mean[self.items]
+        return torch.addmm(self.mean, distance, self.weights)
 
 
 def mixed_scores(
@@ -80,7 +81,13 @@ class TwoStageRanking:
     """float32[n_items, 256]: the item half of S's first layer."""
     anchors: Anchors
 
-    def top_k(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
+    def top_k(
+        self,
+        s: Tensor,
+        n: int,
+        candidates: int,
+        hidden: Sequences,
+    ) -> TopK:
         """Return the best `n` items for each state, best first.
 
         If the estimates of the candidates are so far off that an item left out may belong among
@@ -90,22 +97,29 @@ class TwoStageRanking:
         estimates = self._estimates(s, generated)
         best = masked_top_k(estimates.cpu().numpy(), candidates, seen=hidden)
         # Equal scores go to the smaller index, as in a full ranking.
-        by_index = np.sort(best.items, axis=1).astype(np.int64)
-        index = torch.from_numpy(by_index).to(s.device)
+        by_index = np.sort(best.items, axis=1)
+        index = torch.from_numpy(by_index.astype(np.int64)).to(s.device)
         is_missing = index < 0
         item = index.clamp(min=0)
         scores = self._scores(s, item, generated)
-        errors = (scores - estimates.gather(1, item)).masked_fill(is_missing, 0.0)
+        errors = scores - estimates.gather(1, item)
+        largest_error = errors.masked_fill(is_missing, 0.0).abs().amax(dim=1)
         scores = scores.masked_fill(is_missing, -torch.inf)
         ranked, order = scores.sort(dim=1, descending=True, stable=True)
         top = _padded(index.gather(1, order), ranked, n)
 
         # An item that was left out has at most the last candidate's estimate.
-        highest_left_out = best.scores[:, -1] + errors.abs().amax(dim=1).cpu().numpy()
-        is_unsure = highest_left_out > ranked[:, :n][:, -1].cpu().numpy()
-        unsure = np.flatnonzero(is_unsure)
+        highest_left_out = best.scores[:, -1] + largest_error.cpu().numpy()
+        last_score = ranked[:, :n][:, -1].cpu().numpy()
+        unsure = np.flatnonzero(highest_left_out > last_score)
         if n <= candidates and len(unsure):
-            full = self._full_ranking(s, n, hidden, unsure, generated)
+            full = self._full_ranking(
+                s,
+                n,
+                hidden,
+                unsure,
+                generated,
+            )
             top.items[unsure] = full.items
             top.scores[unsure] = full.scores
         return top
@@ -121,7 +135,12 @@ class TwoStageRanking:
         scored = self.network.discriminative.some_items(s, anchor_halves).float()
         return mixed_scores(self.anchors.estimate(scored), generated, self.config)
 
-    def _scores(self, s: Tensor, items: Tensor, generated: Tensor | None) -> Tensor:
+    def _scores(
+        self,
+        s: Tensor,
+        items: Tensor,
+        generated: Tensor | None,
+    ) -> Tensor:
         """Return the scores of some items for each state, int64[m, k] -> float32[m, k]."""
         halves = self.item_halves[items]
         scored = self.network.discriminative.some_items(s, halves).float()
@@ -146,12 +165,16 @@ class TwoStageRanking:
         return masked_top_k(scores.cpu().numpy(), n, seen=hidden.take(states))
 
 
-def _padded(items: Tensor, scores: Tensor, n: int) -> TopK:
+def _padded(
+    items: Tensor,
+    scores: Tensor,
+    n: int,
+) -> TopK:
     """Return the first `n` columns as lists; -1 and -inf where there are fewer."""
-    items_array = items[:, :n].to(torch.int32).cpu().numpy()
-    scores_array = scores[:, :n].cpu().numpy()
-    missing = ((0, 0), (0, n - items_array.shape[1]))
+    items = items[:, :n].to(torch.int32)
+    scores = scores[:, :n]
+    missing = ((0, 0), (0, n - items.shape[1]))
     return TopK(
-        np.pad(items_array, missing, constant_values=-1),
-        np.pad(scores_array, missing, constant_values=-np.inf),
+        np.pad(items.cpu().numpy(), missing, constant_values=-1),
+        np.pad(scores.cpu().numpy(), missing, constant_values=-np.inf),
     )
