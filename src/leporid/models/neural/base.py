@@ -25,7 +25,7 @@ from leporid.errors import (
     warn,
 )
 from leporid.models.base import Recommender
-from leporid.models.context import FitContext
+from leporid.models.context import FitContext, FittedNetwork
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.cold_items import ColdItems, fit_cold_items
 from leporid.models.neural.linear_part import (
@@ -93,7 +93,7 @@ class NeuralRecommender(NetworkScoring):
     ) -> Self:
         """Return a model with the settings of a named recipe for `train`, some of them changed."""
         recipe_settings = cls.recipe_settings(recipe, train)
-        return cls(**(recipe_settings | settings))
+        return cls(cls.config_class.from_dict(recipe_settings | settings))
 
     @property
     def init_size(self) -> float:
@@ -179,7 +179,7 @@ class NeuralRecommender(NetworkScoring):
             )
         self.weights_changed()
 
-    def _take_weights(self, trained: Recommender, growth: TableGrowth) -> None:
+    def _take_weights(self, trained: FittedNetwork, growth: TableGrowth) -> None:
         """Take over all weights of a trained model, with rows for new users and items."""
         current = self.net.state_dict()
         if (

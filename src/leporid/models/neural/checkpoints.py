@@ -132,7 +132,14 @@ class TrainingState:
         self.average = self._stored_weights(_group(arrays, "average"))
         self.best = self._stored_weights(_group(arrays, "best"))
         self.step = header["step"]
-        self.progress = TrainingProgress(**header["progress"])
+        progress = header["progress"]
+        self.progress = TrainingProgress(
+            rows=progress["rows"],
+            best_metric=progress["best_metric"],
+            best_step=progress["best_step"],
+            no_improvement=progress["no_improvement"],
+            pending=progress["pending"],
+        )
 
     def _stored_moments(self, arrays: Arrays) -> dict[int, Weights]:
         """Return the state of the optimiser by the number of the parameter."""

@@ -7,13 +7,12 @@ cold items are added here.
 import abc
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leporid.config import SettingValue
 from leporid.data import Sequences
 from leporid.embeddings import TableExtension
 from leporid.models.base import Recommender
@@ -33,21 +32,16 @@ _NEWEST = 50
 class NetworkScoring(Recommender):
     """The part of a neural model that is used once its network is trained."""
 
+    config_class: ClassVar[type[TrainingConfig]]
     config: TrainingConfig
-
-    def __init__(
-        self,
-        config: TrainingConfig | None = None,
-        **settings: SettingValue,
-    ) -> None:
-        super().__init__(config, **settings)
-        self.module: nn.Module | None = None
-        self.cold_items: ColdItems | None = None
-        """How items that training has not seen are scored."""
-        self.linear: LinearPart | None = None
-        """What is added to the scores of the network, if anything."""
-        self._prepared: Tensor | None = None
-        self._new_users: TableExtension | None = None
+    module: nn.Module | None = None
+    """The network, once it is built."""
+    cold_items: ColdItems | None = None
+    """How items that training has not seen are scored."""
+    linear: LinearPart | None = None
+    """What is added to the scores of the network, if anything."""
+    _prepared: Tensor | None = None
+    _new_users: TableExtension | None = None
 
     @abc.abstractmethod
     def sampling(self) -> Sampling:

@@ -68,13 +68,7 @@ def train_loop(
     folder = context.checkpoint
     if context.resume and folder is not None:
         state.load(folder, identity)
-    log = TrainingLog(
-        state,
-        config,
-        context,
-        device,
-        identity,
-    )
+    log = TrainingLog(state, config, context, device, identity)
     backward = Backward(model)
     finished = early_stopping(config, state.progress)
     network.train()

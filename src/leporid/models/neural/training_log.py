@@ -3,11 +3,12 @@
 import time
 from dataclasses import asdict
 from types import TracebackType
-from typing import Self, TypedDict
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from leporid.config import JsonValue
 from leporid.models.context import FitContext
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.checkpoints import (
@@ -17,11 +18,6 @@ from leporid.models.neural.checkpoints import (
     TrainingState,
 )
 from leporid.models.neural.settings import TrainingConfig, learning_rate
-
-
-class _Best(TypedDict):
-    best_step: int
-    best_metric: float | None
 
 
 class TrainingLog:
@@ -138,16 +134,18 @@ class TrainingLog:
 
     def history(self) -> TrainingHistory:
         """Return the history of the whole training."""
-        best = self._best()
-        if best["best_metric"] is None:
-            best["best_step"] = self._state.step
+        progress = self._state.progress
+        validated = progress.best_metric is not None
         return TrainingHistory(
             rows=[dict(row) for row in self._rows],
-            best_step=best["best_step"],
-            best_metric=best["best_metric"],
+            best_step=progress.best_step if validated else self._state.step,
+            best_metric=progress.best_metric,
             steps=self._config.steps,
         )
 
-    def _best(self) -> _Best:
+    def _best(self) -> dict[str, JsonValue]:
         progress = self._state.progress
-        return _Best(best_step=progress.best_step, best_metric=progress.best_metric)
+        return {
+            "best_step": progress.best_step,
+            "best_metric": progress.best_metric,
+        }
