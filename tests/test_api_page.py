@@ -92,7 +92,7 @@ def test_every_name_of_the_library_is_on_the_page() -> None:
 
 @pytest.mark.parametrize("package", sorted(FOR_OTHER_PACKAGES))
 def test_every_name_of_a_package_is_on_the_page_or_not_for_users(package: str) -> None:
-    top = set(leporid.__all__)
+
     public = exports(SOURCE / package) - FOR_OTHER_PACKAGES[package]
     owners = [package, "initializers"] if package == "embeddings" else [package]
     listed = {name for owner in owners for name in public if f"leporid.{owner}.{name}" in LISTED}
