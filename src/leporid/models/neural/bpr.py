@@ -14,7 +14,12 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from leporid.config import Choice, Float, SearchSpace, setting
+from leporid.config import (
+    Choice,
+    Float,
+    SearchSpace,
+    setting,
+)
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.bpr_loss import table_bpr_loss
 from leporid.models.neural.sampler import Batch, Sampling

@@ -20,7 +20,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, SearchSpace, setting
+from leporid.config import (
+    Choice,
+    Float,
+    SearchSpace,
+    setting,
+)
 from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext

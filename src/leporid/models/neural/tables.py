@@ -12,7 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leporid.data import TABLES, Interactions, ItemTable, item_features
+from leporid.data import (
+    TABLES,
+    Interactions,
+    ItemTable,
+    item_features,
+)
 from leporid.embeddings import Embedding, InitialEmbeddings, standardizes
 from leporid.errors import ConfigError
 from leporid.models.neural.feature_sum import add_features, fold_features
