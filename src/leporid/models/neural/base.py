@@ -174,7 +174,11 @@ class NeuralRecommender(NetworkScoring):
                     f"{self.name} overwrote initial embeddings in build()"
                 )
         self.tables = [made.table for made in context.tables]
-        self.summary = {"drift": [], "start_size": [], "isolated": context.isolated}
+        self.summary = {
+            "drift": [],
+            "start_size": [],
+            "isolated": context.isolated,
+        }
         self._untrained = context.untrained
         self.cold_items = None
         if context.isolated:

@@ -20,7 +20,7 @@ from leporid.models.context import CHECKPOINT_FILE
 from leporid.models.neural.weights import Weights, check_tensors, to_arrays
 from leporid.models.persistence import Arrays
 
-_HEADER = "leporid.2"
+_HEADER = "leporid.3"
 
 
 class HistoryRow(TypedDict):

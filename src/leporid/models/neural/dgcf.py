@@ -142,7 +142,10 @@ class DGCF(GraphRecommender):
     recipes: ClassVar[Recipes] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},
-        "authors": {"correlation_pairs": "next", "metric": "F1@10"},
+        "authors": {
+            "correlation_pairs": "next",
+            "metric": "F1@10",
+        },
         "tuned": {
             "batch_size": 16384,
             "steps": 1200,

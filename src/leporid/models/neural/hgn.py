@@ -109,9 +109,18 @@ class HGN(NeuralRecommender):
     reads_history = True
     supports_cuda_graph = True
     recipes: ClassVar[Recipes] = {
-        "general": GENERAL | {"history": 3, "dim": 128, "linear_gain": "auto"},
+        "general": GENERAL
+        | {
+            "history": 3,
+            "dim": 128,
+            "linear_gain": "auto",
+        },
         "paper": {"metric": "F1@10"},
-        "authors": {"pooling": "gates", "item_bias": True, "metric": "F1@10"},
+        "authors": {
+            "pooling": "gates",
+            "item_bias": True,
+            "metric": "F1@10",
+        },
         "tuned": {
             "steps": 4000,
             "regularization": 0.0001,

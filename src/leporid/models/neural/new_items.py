@@ -7,8 +7,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from leporid.data import IdMap, Interactions, ItemTable, Split
-from leporid.errors import ConfigError, DataError, LeporidError, warn
+from leporid.data import (
+    IdMap,
+    Interactions,
+    ItemTable,
+    Split,
+)
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidError,
+    warn,
+)
 from leporid.models.context import FitContext
 from leporid.models.neural.cold_items import (
     ColdItems,

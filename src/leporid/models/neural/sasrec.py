@@ -194,8 +194,18 @@ class SASRec(NeuralRecommender):
             "scale_input": True,
             "metric": "F1@10",
         },
-        "tuned": {"dropout": 0.1, "steps": 5000, "init_scale": 0.1, "metric": "F1@10"},
-        "general": GENERAL | {"lr": 2e-3, "precision": "bf16", "linear_gain": "auto"},
+        "tuned": {
+            "dropout": 0.1,
+            "steps": 5000,
+            "init_scale": 0.1,
+            "metric": "F1@10",
+        },
+        "general": GENERAL
+        | {
+            "lr": 2e-3,
+            "precision": "bf16",
+            "linear_gain": "auto",
+        },
     }
     general_by_kind: ClassVar[Recipes] = {
         "short histories": {
@@ -206,7 +216,11 @@ class SASRec(NeuralRecommender):
             "dim": 128,
             "hidden": 128,
         },
-        "large": {"eval_every": 250, "dim": 128, "hidden": 128},
+        "large": {
+            "eval_every": 250,
+            "dim": 128,
+            "hidden": 128,
+        },
     }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),

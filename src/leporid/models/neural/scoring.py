@@ -7,7 +7,12 @@ cold items are added here.
 import abc
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+)
 
 import numpy as np
 import torch

@@ -98,7 +98,10 @@ class TrainingConfig(Config):
     def from_dict(cls, values: Mapping[str, object]) -> Self:
         """Build from a mapping; `steps` given without `passes` are all taken."""
         if "steps" in values and "passes" not in values:
-            values = {**values, "passes": 0.0}
+            values = {
+                **values,
+                "passes": 0.0,
+            }
         return super().from_dict(values)
 
 

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from leporid.data import IdMap, Interactions, ItemTable, item_features
+from leporid.data import (
+    IdMap,
+    Interactions,
+    ItemTable,
+    item_features,
+)
 from leporid.embeddings import TableExtension, content_edges
 from leporid.errors import ConfigError, DataError, warn
 from leporid.graph import top_k_neighbours

@@ -30,7 +30,12 @@ from leporid.models.neural.trainable import Trainable, load_weights
 from leporid.models.neural.training_data import TrainingData
 from leporid.models.neural.training_log import TrainingLog
 from leporid.models.neural.validation import early_stopping, validate, validation_split
-from leporid.models.neural.weights import Weights, copy_weights, fingerprint, update_ema
+from leporid.models.neural.weights import (
+    Weights,
+    copy_weights,
+    fingerprint,
+    update_ema,
+)
 
 _LOG_EVERY = 50
 """Steps between two rows of the history; each row waits for the device."""

@@ -66,7 +66,11 @@ class TrainingLog:
         trace: TracebackType | None,
     ) -> None:
         message = None if kind is None else str(error) or kind.__name__
-        summary = {"steps": self._state.step, **self._best(), "error": message}
+        summary = {
+            "steps": self._state.step,
+            **self._best(),
+            "error": message,
+        }
         for callback in self._callbacks:
             callback.end(summary)
 
@@ -79,7 +83,11 @@ class TrainingLog:
 
     def validation(self, metric: float) -> bool:
         """Report a validation; return whether a callback ends the run."""
-        row = {"step": self._state.step, "metric": metric, **self._best()}
+        row = {
+            "step": self._state.step,
+            "metric": metric,
+            **self._best(),
+        }
         answers = [callback.validation(row) for callback in self._callbacks]
         return any(answers)
 

@@ -4,7 +4,10 @@ from leporid.models.neural.settings import Recipes
 from leporid.models.registry import GENERAL
 
 RECIPES: Recipes = {
-    "paper": {"init_scale": 1.0, "metric": "F1@10"},
+    "paper": {
+        "init_scale": 1.0,
+        "metric": "F1@10",
+    },
     "authors": {
         "last_relu": False,
         "margin": 0.5,
@@ -66,7 +69,10 @@ RECIPES: Recipes = {
 
 GENERAL_BY_KIND: Recipes = {
     "small": {"batch_size": 256},
-    "large": {"channels": 32, "eval_every": 250},
+    "large": {
+        "channels": 32,
+        "eval_every": 250,
+    },
     "large with long histories in order": {
         "length": 20,
         "user_dropout": 0.5,
