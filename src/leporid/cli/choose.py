@@ -23,7 +23,7 @@ from leporid.cli.options import (
 _clock = time.monotonic
 
 
-def choose(
+def choose(  # noqa: PLR0913 (options are spelled out)
     data: SplitSource,
     output: Output,
     log: SplitOptions,

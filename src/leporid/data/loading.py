@@ -46,7 +46,7 @@ class _SparseMatrix(Protocol):
 
 
 @checks_arguments(example="['purchase']")
-def load(
+def load(  # noqa: PLR0913 (options are spelled out)
     source: object,
     *,
     user: str | int | None = None,

@@ -74,7 +74,7 @@ class StoredInteractions:
 
 
 @checks_arguments()
-def store_interactions(
+def store_interactions(  # noqa: PLR0913 (options are spelled out)
     source: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     memory: str | int,

@@ -43,7 +43,7 @@ class Neighbours:
         return matrix
 
 
-def top_k_neighbours(
+def top_k_neighbours(  # noqa: PLR0913 (options are spelled out)
     X: object,
     k: int,
     *,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments({"seed": 0})
-def train(
+def train(  # noqa: PLR0913 (options are spelled out)
     model: str | type[Recommender],
     split: Split,
     init: Init = DEFAULT_INIT,

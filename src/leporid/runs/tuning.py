@@ -77,7 +77,7 @@ class TuningResult:
 
 
 @checks_arguments({"trials": 1, "seed": 0})
-def tune(
+def tune(  # noqa: PLR0913 (options are spelled out)
     model: str | type[Recommender],
     split: Split,
     trials: int = 20,

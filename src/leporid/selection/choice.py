@@ -117,7 +117,7 @@ class Choice:
 
 
 @checks_arguments({"seed": 0}, example="['dlr2', 'ease']")
-def choose(
+def choose(  # noqa: PLR0913 (options are spelled out)
     data: Interactions | Split | str | Path,
     budget: str | float = "10m",
     metric: str = "NDCG@10",

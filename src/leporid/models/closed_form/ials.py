@@ -257,7 +257,7 @@ def _add_columns(columns: Any, other: Any, times: Any, out: Any) -> None:
 
 
 @kernel(fastmath=True)
-def _descend(
+def _descend(  # noqa: C901, PLR0912 (a kernel is one loop)
     entries: Any,
     other: Any,
     gram: Any,
