@@ -13,7 +13,7 @@ _registry: "Registry[Initializer]" = Registry(
     {
         "random": "leporid.embeddings.random:Random",
         "svd": "leporid.embeddings.svd:SVD",
-        "bpr": "leporid.embeddings.bpr:BPR",
+        "bpr": "leporid.embeddings.bpr:BPRInitializer",
         "netmf": "leporid.embeddings.netmf:NetMF",
         "node2vec": "leporid.embeddings.node2vec:Node2Vec",
         "graph_bert": "leporid.embeddings.graph_bert:GraphBert",
