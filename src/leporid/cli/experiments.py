@@ -24,8 +24,7 @@ from leporid.cli.options import (
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leporid.runs import Cell, RunRecord
-    from leporid.runs.tuning import TrialRow
+    from leporid.runs import Cell, RunRecord, TrialRow
 
 
 @dataclass(frozen=True)

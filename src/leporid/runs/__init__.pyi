@@ -36,5 +36,6 @@ from .report import examples_html as examples_html
 from .report import groups_of_users as groups_of_users
 from .report import hits_html as hits_html
 from .report import hits_in_words as hits_in_words
+from .tuning import TrialRow as TrialRow
 from .tuning import TuningResult as TuningResult
 from .tuning import tune as tune
