@@ -24,7 +24,8 @@ from leporid.evaluation import (
 from leporid.models import registry as catalogue
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
-from leporid.models.persistence import Fitting, arrays_under
+from leporid.models.fitted_arrays import arrays_under
+from leporid.models.fitting import Fitting
 from leporid.models.spec import ModelSpec
 from leporid.models.training import fit
 from leporid.progress import ProgressLike

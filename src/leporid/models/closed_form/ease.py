@@ -22,7 +22,7 @@ from leporid.models.closed_form.products import (
 )
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
 from leporid.progress import ProgressLike
 
 _TOLERANCE = 1e-3

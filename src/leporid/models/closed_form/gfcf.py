@@ -24,7 +24,7 @@ from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import item_counts, normalised, rows_times
 from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
 
 

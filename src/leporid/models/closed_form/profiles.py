@@ -24,7 +24,7 @@ from leporid.models.closed_form.history_window import (
 )
 from leporid.models.closed_form.products import rows_times
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from leporid.config import Config
 from leporid.data import Sequences, Split
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
 
 

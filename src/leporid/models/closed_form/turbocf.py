@@ -21,12 +21,12 @@ from leporid.config import Choice, Float, SearchSpace, setting
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.graph import canonical
-from leporid.models.base import kinds_of
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import normalised
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
+from leporid.models.recipes import kinds_of
 
 FILTERS = {
     "linear": (1.0,),

@@ -21,6 +21,7 @@ from leporid.embeddings import InitialEmbeddings, TableExtension, scale_for_mode
 from leporid.errors import LeporidError, warn
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
+from leporid.models.fitting import provenance
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.checkpoints import adopt_tensors, check_tensors, to_arrays
 from leporid.models.neural.cold_items import ColdItems, fit_cold_items
@@ -46,7 +47,6 @@ from leporid.models.neural.tables import (
     sketched,
 )
 from leporid.models.neural.trainer import train_loop
-from leporid.models.persistence import provenance
 from leporid.progress import ProgressLike, make_progress
 from leporid.ranking import Indices, Scores, VectorsUnsupportedError
 
@@ -199,7 +199,7 @@ class NeuralRecommender(Recommender):
             init = None
         if init is None and (context.warm_start is None or self.fitting.item_table):
             init = self.fitting.initial_again(self.name, whole, context.progress)
-        model = type(self)(self.config.replace(**self.fitting.schedule()))
+        model = type(self)(self.fitting.schedule().applied_to(self.config))
         return model.fit(
             whole, seed=self.fitting.seed, context=replace(context, init=init)
         )
