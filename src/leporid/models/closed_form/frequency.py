@@ -12,7 +12,7 @@ from leporid.models.closed_form.toppop import TopPop
 from leporid.ranking import Indices, Scores
 
 _TIE = 1e-6
-"""What popularity can add to a weight: it decides between equals."""
+"""What popularity can add to a weight: it decides between equal ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,10 @@ class Frequency(TopPop):
         return self._score(Sequences.from_rows(histories))
 
     def _score(self, histories: Sequences) -> Scores:
-        rows = histories.decayed_counts(self.known.n_items, self.config.half_life)
+        """Return float32[len(histories), n_items]: scores of every item."""
+        counts = histories.decayed_counts(self.known.n_items, self.config.half_life)
         share = self.popularity / (1 + self.popularity.max())
         scores = np.repeat((share - 1)[None, :], len(histories), axis=0)
-        user = np.repeat(np.arange(len(histories)), np.diff(rows.indptr))
-        scores[user, rows.indices] = rows.data + _TIE * share[rows.indices]
+        user = np.repeat(np.arange(len(histories)), np.diff(counts.indptr))
+        scores[user, counts.indices] = counts.data + _TIE * share[counts.indices]
         return scores

@@ -62,6 +62,7 @@ class GFCF(ProfileRecommender):
         context.progress.advance(1)
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
+        """Keep the training rows and their normalised form; forget the filter."""
         rows = super()._remember(train)
         self._normalised = normalised(rows)
         self._filter = None

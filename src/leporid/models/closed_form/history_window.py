@@ -52,6 +52,7 @@ def choose_history_window(train: Interactions) -> int | None:
 
 
 def _find_history_window(train: Interactions) -> int | None:
+    """Choose a history window without looking whether it is known."""
     if not train.has_order:
         return None
     inner = hold_out_last_fifth(train, include_seen=train.repeats > 0)
@@ -60,9 +61,9 @@ def _find_history_window(train: Interactions) -> int | None:
         return None
 
     score = neighbour_scores(inner, users)
-    ndcg_by_window = {
-        window: ndcg_per_user(score(window), users, part) for window in WINDOWS
-    }
+    ndcg_by_window: dict[int | None, PerUser] = {}
+    for window in WINDOWS:
+        ndcg_by_window[window] = ndcg_per_user(score(window), users, part)
     return first_within_one_standard_error(ndcg_by_window)
 
 
@@ -104,13 +105,15 @@ def hold_out_last_fifth(train: Interactions, include_seen: bool) -> Split:
 
 
 def sample_validation_users(
-    split: Split, most: int | None = None
+    split: Split,
+    most: int | None = None,
 ) -> tuple[Indices, Split]:
     """Draw users of the validation part, and return them with the split that they validate."""
     users = np.unique(split.valid.goals.user)
     most = most or most_validation_users(split)
     if len(users) > most:
-        users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
+        drawn = np.random.default_rng(0).choice(users, most, replace=False)
+        users = np.sort(drawn)
     valid = split.valid.select(np.isin(split.valid.user, users))
     return users, dataclasses.replace(split, valid=valid)
 
@@ -138,8 +141,8 @@ def neighbour_scores(split: Split, users: Indices) -> Callable[[int | None], Sco
 def ndcg_per_user(scores: Scores, users: Indices, part: Split) -> PerUser:
     """Return NDCG@10 on validation of each of the users, who have a row of the scores each."""
 
-    def score(asked: Indices, _: Sequences) -> Scores:
-        return scores[np.searchsorted(users, asked)]
+    def score(chunk: Indices, _: Sequences) -> Scores:
+        return scores[np.searchsorted(users, chunk)]
 
     table = evaluate(score, part, at=(10,), part="valid", metrics=("NDCG",))
     return table.per_user("NDCG@10")

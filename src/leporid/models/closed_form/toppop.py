@@ -21,7 +21,7 @@ class TopPopConfig(Config):
 
 
 class TopPop(Recommender):
-    """Score of an item: its number of training interactions (goal events, where there is one)."""
+    """The score of an item is its number of training interactions (of goal events, if marked)."""
 
     name = "toppop"
     config_class: ClassVar[type[Config]] = TopPopConfig

@@ -97,7 +97,7 @@ class TurboCF(ItemWeights):
 def item_graph(
     profiles: sparse.csr_array, alpha: float, power: float
 ) -> sparse.csr_array:
-    """float32[n_items, n_items]: P, for binary rows [n_users, n_items]."""
+    """Return float32[n_items, n_items]: P, for binary rows [n_users, n_items]."""
     rows = normalised(profiles, alpha)
     graph = canonical(rows.T @ rows)
     graph.data **= np.float32(power)
@@ -107,7 +107,7 @@ def item_graph(
 def polynomial(
     graph: sparse.csr_array, coefficients: tuple[float, ...]
 ) -> NDArray[np.float32]:
-    """float32[n, n]: c_1 P + c_2 P^2 + ..., dense, by Horner's rule."""
+    """Return float32[n, n]: c_1 P + c_2 P^2 + ..., dense, by Horner's rule."""
     dense = graph.toarray()
     diagonal = np.diag_indices_from(dense)
     result = np.float32(coefficients[-1]) * dense

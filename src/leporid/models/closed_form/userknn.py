@@ -45,6 +45,11 @@ class UserKNN(ProfileRecommender):
     ) -> Scores:
         if profiles.shape[0] == 0:
             return np.empty(profiles.shape, np.float32)
-        asked = weigh(profiles, self.train_rows, self.config.weighting)
-        similar = neighbour_weights(asked, self.config, against=self._voters, own=users)
+        weighed = weigh(profiles, self.train_rows, self.config.weighting)
+        similar = neighbour_weights(
+            weighed,
+            self.config,
+            against=self._voters,
+            own=users,
+        )
         return rows_times(similar, self._voters)
