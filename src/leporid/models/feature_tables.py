@@ -26,7 +26,11 @@ def table_settings(tables: Mapping[str, ItemTable]) -> dict[str, SettingValue]:
     return {f"{table.kind}_table": table.name for table in tables.values()}
 
 
-def can_compare_features(spec: ModelSpec, split: Split, context: FitContext) -> bool:
+def can_compare_features(
+    spec: ModelSpec,
+    split: Split,
+    context: FitContext,
+) -> bool:
     """Tell whether a network reads feature tables; then there must be a validation."""
     if not (context.tables and spec.model_class.takes_initial_vectors):
         return False

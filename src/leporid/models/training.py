@@ -146,7 +146,9 @@ def fit(
 
 
 def fit_init(
-    spec: ModelSpec, split: Split, context: FitContext
+    spec: ModelSpec,
+    split: Split,
+    context: FitContext,
 ) -> InitialEmbeddings | None:
     """Compute the initial embeddings of a spec on the training part."""
     if isinstance(spec.init, EmbeddingSpec):
@@ -155,7 +157,10 @@ def fit_init(
 
 
 def refit_on_everything(
-    spec: ModelSpec, validated: Recommender, split: Split, context: FitContext
+    spec: ModelSpec,
+    validated: Recommender,
+    split: Split,
+    context: FitContext,
 ) -> Recommender:
     """Fit the settings and the number of steps of a validated model on all parts of the split.
 
@@ -226,7 +231,10 @@ def warn_of_replaced_checkpoint(context: FitContext) -> None:
 
 
 def trained_on(
-    model: Recommender, split: Split, share: float, context: FitContext
+    model: Recommender,
+    split: Split,
+    share: float,
+    context: FitContext,
 ) -> Recommender:
     """Train a fitted network on for the last `share` of its steps, as a new model."""
     fitting = model.fitting

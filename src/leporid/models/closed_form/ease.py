@@ -62,7 +62,12 @@ class EASE(ItemWeights):
     )
     """float32[n_items, n_items]: B; sparse where items are regressed on their nearest items."""
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         profiles = self._remember(split.train)
         limit = self._limit(split.n_items)
         if limit is None:
@@ -132,7 +137,8 @@ def _residual(
     image = product(1.0, inverse, signs.astype(inverse.dtype), lower=0)
     image = image.astype(np.float64)
     error = profiles.T @ (profiles @ image) + l2 * image - signs
-    return float(np.linalg.norm(error) / np.linalg.norm(signs))
+    relative = np.linalg.norm(error) / np.linalg.norm(signs)
+    return float(relative)
 
 
 def _regressions(inverse: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -150,7 +156,10 @@ def _regressions(inverse: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def neighbour_regressions(
-    profiles: sparse.csr_array, l2: float, neighbours: int, progress: ProgressLike
+    profiles: sparse.csr_array,
+    l2: float,
+    neighbours: int,
+    progress: ProgressLike,
 ) -> sparse.csr_array:
     """Return float32[n_items, n_items]: B with at most `neighbours` entries in each column.
 
@@ -164,7 +173,13 @@ def neighbour_regressions(
     by_item = canonical(profiles.T)
     squares = by_item.multiply(by_item).sum(axis=1)
     norms = np.sqrt(np.maximum(squares, 1e-30))
-    near = top_k_products(by_item, profiles, neighbours, rows=norms, columns=norms)
+    near = top_k_products(
+        by_item,
+        profiles,
+        neighbours,
+        rows=norms,
+        columns=norms,
+    )
     todo = np.ones(n_items, dtype=np.bool_)
     rows = []
     columns = []
@@ -182,7 +197,11 @@ def neighbour_regressions(
         _add_gram(csr_parts(canonical(by_item[block].T)), gram)
         units = np.eye(len(block))[:, served]
         inverse = linalg.solve(
-            gram, units, lower=True, assume_a="pos", check_finite=False
+            gram,
+            units,
+            lower=True,
+            assume_a="pos",
+            check_finite=False,
         )
         diagonal = (served, np.arange(len(served)))
         weights = inverse / -inverse[diagonal]

@@ -35,9 +35,15 @@ class Frequency(TopPop):
     reads_history = True
     search_space: ClassVar[SearchSpace] = {"half_life": Float(1.0, 1000.0, log=True)}
 
-    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        known = self.known.sequences() if history is None else history
-        return self._score(known.take(self._check_users(users)))
+    def score(
+        self,
+        users: Indices,
+        history: Sequences | None = None,
+    ) -> Scores:
+        if history is None:
+            history = self.known.sequences()
+        users = self._check_users(users)
+        return self._score(history.take(users))
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         return self._score(Sequences.from_rows(histories))

@@ -54,7 +54,12 @@ class GFCF(ProfileRecommender):
     _normalised: sparse.csr_array
     _filter: NDArray[np.float32] | None
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         context.progress.start("gfcf", 1)
         self._remember(split.train)
         _, _, basis = truncated_svd(self._normalised, self.config.rank, seed)
@@ -69,9 +74,12 @@ class GFCF(ProfileRecommender):
         return rows
 
     def _score_profiles(
-        self, profiles: sparse.csr_array, users: Indices | None
+        self,
+        profiles: sparse.csr_array,
+        users: Indices | None,
     ) -> Scores:
-        root = np.sqrt(item_counts(self.train_rows)).astype(np.float32)[:, None]
+        roots = np.sqrt(item_counts(self.train_rows))
+        root = roots.astype(np.float32)[:, None]
         into_basis = np.float32(self.config.alpha) * self.basis / root
         out_of_basis = (self.basis * root).T
         if len(root) > self.config.max_items:

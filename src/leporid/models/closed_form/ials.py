@@ -75,7 +75,11 @@ class Columns:
     """Settings with no "auto" in them."""
 
     @classmethod
-    def of(cls, factors: Factors, config: IALSConfig) -> Self:
+    def of(
+        cls,
+        factors: Factors,
+        config: IALSConfig,
+    ) -> Self:
         """Prepare the factors of one side."""
         basis, turned, gram = _in_eigenbasis(factors)
         return cls(factors, basis, turned, gram, config)
@@ -153,7 +157,12 @@ class IALS(ProfileRecommender):
     """float32[n_items, D]: q."""
     _columns: Columns | None = None
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         profiles = self._remember(split.train)
         by_item = canonical(profiles.T)
         dim = self._resolve_settings(profiles)
@@ -188,7 +197,7 @@ class IALS(ProfileRecommender):
             unobserved_weight=unobserved_weight,
             l2=l2,
         )
-        return dim
+        return int(dim)
 
     def _fold_in(self, profiles: sparse.csr_array) -> Factors:
         """Return float32[m, D]: p, solved from the items of each profile."""
@@ -198,7 +207,9 @@ class IALS(ProfileRecommender):
             return self._columns.solve(profiles, threads=threads)
 
     def _score_profiles(
-        self, profiles: sparse.csr_array, users: Indices | None
+        self,
+        profiles: sparse.csr_array,
+        users: Indices | None,
     ) -> Scores:
         factors = self._fold_in(profiles)
         return np.asarray(factors @ self.item_factors.T, dtype=np.float32)
@@ -207,7 +218,9 @@ class IALS(ProfileRecommender):
         return self.item_factors
 
     def user_vectors(
-        self, histories: Sequences, users: Indices | None = None
+        self,
+        histories: Sequences,
+        users: Indices | None = None,
     ) -> Scores:
         """Return p, folded in; zeros for a user without history."""
         return self._fold_in(self._profiles(histories))
@@ -247,7 +260,10 @@ def _in_eigenbasis(
 
 @kernel(fastmath=True, **INNER)
 def _products(
-    columns: NDArray[np.integer], other: Factors, vector: Vector, out: Vector
+    columns: NDArray[np.integer],
+    other: Factors,
+    vector: Vector,
+    out: Vector,
 ) -> None:
     """Set out = q.vector for the columns seen, four at a time."""
     n = len(columns)

@@ -94,7 +94,12 @@ class ItemKNN(ItemWeights):
     config: ItemKNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         context.progress.start("itemknn", 1)
         by_item = canonical(self._votes(self._remember(split.train)).T)
         neighbours = neighbour_weights(by_item, self.config)
@@ -106,7 +111,10 @@ class ItemKNN(ItemWeights):
         context.progress.advance(1)
 
     def _with_content(
-        self, by_users: sparse.csr_array, train: Interactions, table: ItemTable | str
+        self,
+        by_users: sparse.csr_array,
+        train: Interactions,
+        table: ItemTable | str,
     ) -> sparse.csr_array:
         """Mix similarities by users and by content, each divided by its mean, by their shares."""
         features = item_features(train.items, table).matrix

@@ -48,7 +48,12 @@ class P3Alpha(ItemWeights):
         """The power of a target's popularity that its weights are divided by."""
         return 0.0
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         context.progress.start(self.name, 1)
         profiles = self._remember(split.train)
         if self.config.normalize == "auto":

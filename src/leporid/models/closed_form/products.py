@@ -61,7 +61,8 @@ def item_counts(profiles: sparse.csr_array) -> NDArray[np.float64]:
 
 def rows_times(left: sparse.csr_array, right: sparse.csr_array) -> NDArray[np.float32]:
     """Return the dense float32 product `left @ right` of two sparse matrices."""
-    out = np.zeros((left.shape[0], right.shape[1]), dtype=np.float32)
+    shape = (left.shape[0], right.shape[1])
+    out = np.zeros(shape, dtype=np.float32)
     with one_thread_pool():
         _rows_times(csr_parts(left), csr_parts(right), out)
     return out
@@ -105,7 +106,8 @@ def top_k_products(
 def top_k_of_columns(matrix: sparse.csr_array, k: int) -> sparse.csr_array:
     """Return the `k` largest entries of each column; of equal ones those in the first rows."""
     turned = canonical(matrix.T)
-    column = np.repeat(np.arange(turned.shape[0]), np.diff(turned.indptr))
+    lengths = np.diff(turned.indptr)
+    column = np.repeat(np.arange(turned.shape[0]), lengths)
     order = np.lexsort((-turned.data, column))
     rank = np.arange(len(order)) - turned.indptr[column]
     largest = order[rank < k]
@@ -115,7 +117,11 @@ def top_k_of_columns(matrix: sparse.csr_array, k: int) -> sparse.csr_array:
 
 
 @kernel(parallel=True)
-def _rows_times(a: CSR, b: CSR, out: NDArray[np.float32]) -> None:
+def _rows_times(
+    a: CSR,
+    b: CSR,
+    out: NDArray[np.float32],
+) -> None:
     """Add the product of two sparse matrices to a dense one, row by row."""
     a_ptr, a_idx, a_val = a
     b_ptr, b_idx, b_val = b

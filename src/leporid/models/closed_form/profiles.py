@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -66,16 +66,24 @@ class ProfileRecommender(Recommender):
     def _repeats(self) -> float:
         return 0.0 if self.config.repeats == "auto" else self.config.repeats
 
-    def _finish(self, split: Split, seed: int, context: FitContext) -> None:
+    def _finish(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         if self.config.repeats == "auto":
-            repeats = self._best_repeats(split) if split.include_seen else 0.0
+            repeats = 0.0
+            if split.include_seen:
+                repeats = self._best_repeats(split)
             self.config = self.config.replace(repeats=repeats)
 
     def _best_repeats(self, split: Split) -> float:
         assert self.config.window != "auto"  # it is known after a fit
         step = 1 + split.n_users // most_validation_users(split)
         users = np.arange(0, split.n_users, step, dtype=np.int32)
-        scores = self.score_profile(self.known.sequences().take(users), users)
+        histories = self.known.sequences().take(users)
+        scores = self.score_profile(histories, users)
         unit = float(scores.max(axis=1).mean())
         return choose_repeat_weight(split, self.config.window) * unit
 
@@ -87,10 +95,15 @@ class ProfileRecommender(Recommender):
         self._rows = canonical(train.csr(weighted=is_weighted))
         return self._rows
 
-    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
+    def score(
+        self,
+        users: Indices,
+        history: Sequences | None = None,
+    ) -> Scores:
         users = self._check_users(users)
-        known = self.known.sequences() if history is None else history
-        return self._score_sequences(known.take(users), users)
+        if history is None:
+            history = self.known.sequences()
+        return self._score_sequences(history.take(users), users)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         n_items = self.known.n_items
@@ -102,7 +115,11 @@ class ProfileRecommender(Recommender):
             )
         return self._score_sequences(sequences, None)
 
-    def _score_sequences(self, histories: Sequences, users: Indices | None) -> Scores:
+    def _score_sequences(
+        self,
+        histories: Sequences,
+        users: Indices | None,
+    ) -> Scores:
         """Return the scores of profiles, and popularity for users without history."""
         scores = self.score_profile(histories, users)
         has_no_history = np.diff(histories.indptr) == 0
@@ -111,7 +128,9 @@ class ProfileRecommender(Recommender):
         return scores
 
     def score_profile(
-        self, histories: Sequences, users: Indices | None = None
+        self,
+        histories: Sequences,
+        users: Indices | None = None,
     ) -> Scores:
         """Return float32[len(histories), n_items]: scores, zero without a history."""
         scores = self._score_profiles(self._profiles(histories), users)
@@ -132,7 +151,9 @@ class ProfileRecommender(Recommender):
 
     @abc.abstractmethod
     def _score_profiles(
-        self, profiles: sparse.csr_array, users: Indices | None
+        self,
+        profiles: sparse.csr_array,
+        users: Indices | None,
     ) -> Scores:
         """Return float32[m, n_items] for rows as those of X; `users` is None for new users."""
 
@@ -147,11 +168,13 @@ class ItemWeights(ProfileRecommender):
     weights: FittedArray[Any] = FittedArray(shape=("items", "items"), sparse=True)
     """float32[n_items, n_items]: W_ij, what item i of a profile says for item j."""
 
-    reason_kind: ClassVar[str] = "the model's own weights"
-    reason_value: ClassVar[str] = "contribution"
+    reason_kind = "the model's own weights"
+    reason_value = "contribution"
 
     def _score_profiles(
-        self, profiles: sparse.csr_array, users: Indices | None
+        self,
+        profiles: sparse.csr_array,
+        users: Indices | None,
     ) -> Scores:
         votes = self._votes(profiles)
         if sparse.issparse(self.weights):
@@ -182,7 +205,8 @@ class ItemWeights(ProfileRecommender):
         repeats = add_repeats(nothing, history, self._repeats)[0]
         reasons = []
         for item, share in zip(items.tolist(), shares.T, strict=True):
-            by_item = dict(zip(votes.indices.tolist(), share.tolist(), strict=True))
+            pairs = zip(votes.indices.tolist(), share.tolist(), strict=True)
+            by_item = dict(pairs)
             by_item[item] = by_item.get(item, 0.0) + float(repeats[item])
             strongest = sorted(by_item.items(), key=lambda pair: -pair[1])[:n]
             reasons.append([pair for pair in strongest if pair[1] > 0])

@@ -66,7 +66,12 @@ class SLIM(ItemWeights):
         **WINDOW_SPACE,
     }
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         profiles = self._remember(split.train)
         self.weights = slim_weights(profiles, self.config, context.progress)
 
@@ -110,7 +115,12 @@ def slim_weights(
 
 
 @kernel
-def _step(rho: float, curvature: float, l1: float, positive: bool) -> float:
+def _step(
+    rho: float,
+    curvature: float,
+    l1: float,
+    positive: bool,
+) -> float:
     """Return the minimiser along one coordinate (soft threshold)."""
     if rho > l1:
         return (rho - l1) / curvature

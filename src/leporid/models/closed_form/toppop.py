@@ -28,12 +28,21 @@ class TopPop(Recommender):
     popularity: FittedArray[NDArray[np.float32]] = FittedArray(shape=("items",))
     """float32[n_items]: training interactions of each item."""
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         self.popularity = split.train.goals.popularity.astype(np.float32)
 
-    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        n_users = len(self._check_users(users))
-        return np.repeat(self.popularity[None, :], n_users, axis=0)
+    def score(
+        self,
+        users: Indices,
+        history: Sequences | None = None,
+    ) -> Scores:
+        users = self._check_users(users)
+        return np.repeat(self.popularity[None, :], len(users), axis=0)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         return np.repeat(self.popularity[None, :], len(histories), axis=0)

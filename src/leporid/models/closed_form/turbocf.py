@@ -68,7 +68,12 @@ class TurboCF(ItemWeights):
     )
     """float32[n_items, n_items]: H, sparse where it is linear."""
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         config = self.config
         coefficients = FILTERS[config.filter]
         is_linear = len(coefficients) == 1
@@ -95,7 +100,9 @@ class TurboCF(ItemWeights):
 
 
 def item_graph(
-    profiles: sparse.csr_array, alpha: float, power: float
+    profiles: sparse.csr_array,
+    alpha: float,
+    power: float,
 ) -> sparse.csr_array:
     """Return float32[n_items, n_items]: P, for binary rows [n_users, n_items]."""
     rows = normalised(profiles, alpha)
