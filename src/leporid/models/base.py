@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from leporid.arguments import checks_arguments, takes_exclude_seen
-from leporid.config import Config, JsonValue, SearchSpace, SettingValue
+from leporid.config import Config, JsonValue, SettingValue
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import (
@@ -65,6 +65,7 @@ from leporid.ranking import (
     padded_lists,
     rank_in_chunks,
 )
+from leporid.search_space import SearchSpace
 
 if TYPE_CHECKING:
     import torch

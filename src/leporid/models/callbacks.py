@@ -1,6 +1,7 @@
 """`Callback`: told about the steps and validations of a training, and able to end it."""
 
 from collections.abc import Callable
+from typing import Any
 
 from leporid.config import JsonValue
 
@@ -17,7 +18,7 @@ class Callback:
     def step(self, step: int) -> bool | None:
         """Hear of a step that is done, before its validation; return True to end there."""
 
-    def log(self, row: dict[str, JsonValue]) -> None:
+    def log(self, row: dict[str, Any]) -> None:
         """Receive a row of `TrainingHistory`, every 50 steps and at validations."""
 
     def validation(self, row: dict[str, JsonValue]) -> bool | None:

@@ -1,15 +1,17 @@
 """`Fitting`: how a model was fitted, so that it can be fitted again on other data."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from leporid.config import Config, JsonValue
+from leporid.config import Config
 from leporid.data import Split
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
 from leporid.errors import DataError
 from leporid.progress import Progress
 
 C = TypeVar("C", bound=Config)
+InitOrigin: TypeAlias = dict[str, Any]
+"""What initial embeddings came from: `method` and `parameters` of an initialiser, or nothing."""
 
 REFIT_SHARE = 0.5
 """Share of the steps for which a refit goes on from a fitted model: see `stable_vectors`."""
@@ -38,7 +40,7 @@ class Fitting(Config):
     """How a model was fitted. Saved with it."""
 
     seed: int = 0
-    init: dict[str, JsonValue] | None = None
+    init: InitOrigin | None = None
     """`method` and `parameters`; empty for other vectors, None for small random numbers."""
     steps: int = 0
     """Steps the learning rate was spread over; 0 for models without a training loop."""
@@ -63,7 +65,7 @@ class Fitting(Config):
         return self.init is not None and not self.init
 
     @property
-    def item_table(self) -> JsonValue:
+    def item_table(self) -> object:
         """The item table of the initial embeddings, which holds rows in training; or None."""
         if not self.init:
             return None
@@ -87,7 +89,7 @@ class Fitting(Config):
         return spec.fit(split.train, progress)
 
 
-def provenance(vectors: InitialEmbeddings | None) -> dict[str, JsonValue] | None:
+def provenance(vectors: InitialEmbeddings | None) -> InitOrigin | None:
     """Return what `Fitting.init` keeps of initial embeddings."""
     if vectors is None:
         return None

@@ -3,9 +3,9 @@
 import csv
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from leporid.artifacts import atomic_path
-from leporid.config import JsonValue
 
 _COLUMNS = ("step", "loss", "lr", "examples_per_second", "seconds", "metric")
 
@@ -14,7 +14,7 @@ _COLUMNS = ("step", "loss", "lr", "examples_per_second", "seconds", "metric")
 class TrainingHistory:
     """Loss, learning rate, speed and validation metric over the steps."""
 
-    rows: list[dict[str, JsonValue]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
     """Rows with `step`, `loss` (mean since the row before), `lr`, `examples_per_second`,
     `seconds` and, after a validation, `metric`."""
     best_step: int = 0

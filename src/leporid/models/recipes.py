@@ -1,13 +1,13 @@
 """Recipes: named settings of a model; `general` adapts its own to the data."""
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from leporid.config import SettingValue
 from leporid.data import Interactions
 from leporid.errors import ConfigError, UnknownNameError
 
-Settings: TypeAlias = dict[str, SettingValue]
+Settings: TypeAlias = dict[str, Any]
+"""Settings by name, which are checked when they become those of a model."""
 
 
 def kinds_of(train: Interactions) -> list[str]:

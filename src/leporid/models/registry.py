@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from leporid.config import JsonValue, Registry, SettingValue
+from leporid.config import JsonValue, SettingValue
+from leporid.registry import Registry
 
 # Its classes are `Recommender`s, which look up models here and so cannot be imported.
 _registry: Registry[Any] = Registry(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from leporid.config import Float, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError, warn
 from leporid.graph import canonical
@@ -25,6 +25,7 @@ from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
 from leporid.progress import ProgressLike
+from leporid.search_space import Float, SearchSpace
 
 _TOLERANCE = 1e-3
 """The largest relative residual of the inverse in float32; above it, float64 is taken."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Interactions, Split
 from leporid.embeddings import truncated_svd
 from leporid.graph import canonical
@@ -26,6 +26,7 @@ from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommende
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
+from leporid.search_space import Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Choice, SearchSpace
 from leporid.data import Interactions, Sequences, Split, temporal_split
 from leporid.evaluation import evaluate
 from leporid.graph import canonical, top_k_neighbours
 from leporid.models.closed_form.products import rows_times
 from leporid.ranking import Indices, Scores
+from leporid.search_space import Choice, SearchSpace
 
 Key = TypeVar("Key")
 PerUser = NDArray[np.float64]

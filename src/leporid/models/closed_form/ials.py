@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Sequences, Split
 from leporid.graph import canonical
 from leporid.kernel import INNER, kernel
@@ -25,6 +25,7 @@ from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommende
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
+from leporid.search_space import Float, Int, SearchSpace
 
 _STEPS = 2
 """Conjugate gradient steps from the factors of the sweep before."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy import sparse
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Split
 from leporid.graph import canonical
 from leporid.models.closed_form.history_window import WINDOW_SPACE
@@ -17,6 +17,7 @@ from leporid.models.closed_form.products import (
 )
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Choice, Float, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.graph import canonical
@@ -27,6 +27,7 @@ from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
 from leporid.models.recipes import kinds_of
+from leporid.search_space import Choice, Float, SearchSpace
 
 FILTERS = {
     "linear": (1.0,),

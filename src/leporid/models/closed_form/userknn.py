@@ -5,7 +5,6 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from leporid.config import SearchSpace
 from leporid.data import Interactions, Split
 from leporid.models.closed_form.itemknn import (
     NEIGHBOUR_SPACE,
@@ -17,6 +16,7 @@ from leporid.models.closed_form.products import rows_times
 from leporid.models.closed_form.profiles import ProfileRecommender
 from leporid.models.context import FitContext
 from leporid.ranking import Indices, Scores
+from leporid.search_space import SearchSpace
 
 
 class UserKNN(ProfileRecommender):
