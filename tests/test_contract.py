@@ -283,7 +283,7 @@ def test_a_failed_save_leaves_the_old_model(
     def full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leporid.artifacts.write_json", full_disk)
+    monkeypatch.setattr("leporid.models.saved_models.write_json", full_disk)
     with pytest.raises(DataError, match="No space left"):
         some.save(path)
     np.testing.assert_array_equal(Recommender.load(path).score(ALL), some.score(ALL))

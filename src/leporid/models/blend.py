@@ -26,7 +26,8 @@ from leporid.evaluation import (
 from leporid.models import registry as catalogue
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
-from leporid.models.persistence import Fitting, arrays_under
+from leporid.models.fitted_arrays import arrays_under
+from leporid.models.fitting import Fitting
 from leporid.models.spec import ModelSpec
 from leporid.models.training import fit
 from leporid.progress import ProgressLike
@@ -114,7 +115,8 @@ class Blend(Recommender):
         described: Sequence[BlendMember | Mapping[str, SettingValue]],
     ) -> Self:
         """Return fitted members as one model; `described` are their entries in the settings."""
-        blend = cls(members=tuple(described))
+        entries = tuple(BlendMember.of(entry) for entry in described)
+        blend = cls(BlendConfig(members=entries))
         blend._train, blend._known = members[0].train, members[0].known
         blend.members, blend.fitting = tuple(members), members[0].fitting
         return blend

@@ -24,7 +24,7 @@ from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import item_counts, normalised, rows_times
 from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
 from leporid.search_space import Float, Int, SearchSpace
 
@@ -55,7 +55,12 @@ class GFCF(ProfileRecommender):
     _normalised: sparse.csr_array
     _filter: NDArray[np.float32] | None
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         context.progress.start("gfcf", 1)
         self._remember(split.train)
         _, _, basis = truncated_svd(self._normalised, self.config.rank, seed)
@@ -63,15 +68,19 @@ class GFCF(ProfileRecommender):
         context.progress.advance(1)
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
+        """Keep the training rows and their normalised form; forget the filter."""
         rows = super()._remember(train)
         self._normalised = normalised(rows)
         self._filter = None
         return rows
 
     def _score_profiles(
-        self, profiles: sparse.csr_array, users: Indices | None
+        self,
+        profiles: sparse.csr_array,
+        users: Indices | None,
     ) -> Scores:
-        root = np.sqrt(item_counts(self.train_rows)).astype(np.float32)[:, None]
+        roots = np.sqrt(item_counts(self.train_rows))
+        root = roots.astype(np.float32)[:, None]
         into_basis = np.float32(self.config.alpha) * self.basis / root
         out_of_basis = (self.basis * root).T
         if len(root) > self.config.max_items:

@@ -35,7 +35,12 @@ class Recent(TopPop):
     config: RecentConfig
     search_space: ClassVar[SearchSpace] = {"days": Float(1.0, 365.0, log=True)}
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         train = split.train.goals
         newest = np.zeros(split.n_items, np.int64)
         if train.time is None:

@@ -26,6 +26,8 @@ from leporid.errors import (
 )
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext, FittedNetwork
+from leporid.models.fitted_arrays import Arrays
+from leporid.models.fitting import provenance
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.cold_items import ColdItems, fit_cold_items
 from leporid.models.neural.linear_part import (
@@ -55,7 +57,6 @@ from leporid.models.neural.tables import BuildContext, movement
 from leporid.models.neural.trainer import train_loop
 from leporid.models.neural.untrained_rows import UntrainedRows
 from leporid.models.neural.weights import adopt_tensors, check_tensors, to_arrays
-from leporid.models.persistence import Arrays, provenance
 from leporid.progress import ProgressLike, make_progress
 
 _COLD_ITEM_SHARE = 0.25
@@ -242,7 +243,7 @@ class NeuralRecommender(NetworkScoring):
         if init is None and (context.warm_start is None or self.fitting.item_table):
             init = self.fitting.initial_again(self.name, whole, context.progress)
         context = replace(context, init=init)
-        config = self.config.replace(**self.fitting.schedule())
+        config = self.fitting.schedule().applied_to(self.config)
         model = type(self)(config)
         return model.fit(whole, seed=self.fitting.seed, context=context)
 

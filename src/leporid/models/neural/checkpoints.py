@@ -17,8 +17,8 @@ from leporid.artifacts import check_sealed, read_arrays, write_arrays
 from leporid.config import JsonValue, SettingValue
 from leporid.errors import ConfigError, DataError
 from leporid.models.context import CHECKPOINT_FILE
+from leporid.models.fitted_arrays import Arrays
 from leporid.models.neural.weights import Weights, check_tensors, to_arrays
-from leporid.models.persistence import Arrays
 
 _HEADER = "leporid.3"
 

@@ -25,8 +25,8 @@ from torch.nn import functional
 from leporid.data import Interactions, Sequences
 from leporid.embeddings import principal_components
 from leporid.errors import DataError
+from leporid.models.fitted_arrays import Arrays
 from leporid.models.neural.layers import with_constant
-from leporid.models.persistence import Arrays
 from leporid.ranking import Indices, chunk_rows, masked_top_k
 
 CONTENT_DIM = 128

@@ -24,8 +24,8 @@ from leporid.models.closed_form.history_window import (
     sample_validation_users,
 )
 from leporid.models.closed_form.slim import SLIM, SLIMConfig
+from leporid.models.fitted_arrays import Arrays
 from leporid.models.neural.settings import TrainingConfig
-from leporid.models.persistence import Arrays
 from leporid.ranking import Indices, Scores
 
 GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from leporid.errors import DataError
-from leporid.models.persistence import Arrays
+from leporid.models.fitted_arrays import Arrays
 
 Weights: TypeAlias = dict[str, Tensor]
 """Tensors by their name in the `state_dict` of a network."""
