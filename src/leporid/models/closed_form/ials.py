@@ -61,7 +61,7 @@ class IALSConfig(ProfileConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class FixedSide:
     """The fixed side of a least-squares problem, ready to solve for any rows of the other."""
 
     factors: Factors
@@ -156,7 +156,7 @@ class IALS(ProfileRecommender):
         shape=("items", "dim"),
     )
     """float32[n_items, D]: q."""
-    _columns: Columns | None = None
+    _columns: FixedSide | None = None
 
     def _fit(
         self,
@@ -172,10 +172,12 @@ class IALS(ProfileRecommender):
             users = first_factors(profiles, by_item, dim, seed)
             items = np.zeros((split.n_items, users.shape[1]), dtype=np.float32)
             for sweep in range(self.config.iterations):
-                items = Columns.of(users, self.config).solve(by_item, items, threads)
+                items = FixedSide.of(users, self.config).solve(by_item, items, threads)
                 is_last = sweep == self.config.iterations - 1
                 initial = None if is_last else users
-                users = Columns.of(items, self.config).solve(profiles, initial, threads)
+                users = FixedSide.of(items, self.config).solve(
+                    profiles, initial, threads
+                )
                 context.progress.advance(1)
         self.user_factors = users
         self.item_factors = items
@@ -204,7 +206,7 @@ class IALS(ProfileRecommender):
         """Return float32[m, D]: p, solved from the items of each profile."""
         with one_thread_pool() as threads:
             if self._columns is None or self._columns.factors is not self.item_factors:
-                self._columns = Columns.of(self.item_factors, self.config)
+                self._columns = FixedSide.of(self.item_factors, self.config)
             return self._columns.solve(profiles, threads=threads)
 
     def _score_profiles(
