@@ -178,6 +178,8 @@ def classical_candidates(
     ]
     if not about.get("include_seen") and only is None:
         names.remove("frequency")  # it would be TopPop
+    if not about.get("has_order") and only is None:
+        names.remove("transitions")  # nothing follows anything
     classes = {name: models.get(name) for name in names}
     alone = [
         n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)
