@@ -49,15 +49,15 @@ class TransitionsConfig(ProfileConfig):
     """How fast the weights c_d fall as a power of the distance; 0 counts all distances alike."""
     distance_decay: float = setting(0.8, above=0, at_most=1)
     """The ratio of two neighbouring weights c_d that are geometric."""
-    tau: float = setting(12_000.0, above=0)
+    tau: float | Literal["auto"] = setting("auto", above=0)
     """Counts are divided by tau / n_items before the logarithm: the smaller, the less a frequent
-    transition counts for more than a rare one."""
-    recent: int | None = setting(8, at_least=1)
+    transition counts for more than a rare one. `auto`: the number of items, E = ln(1 + C)."""
+    recent: int | None = setting(10, at_least=1)
     """How many of the newest events have weights that decay; the older ones share `older_share`
     evenly. None: the weights of the whole history decay."""
     recency_decay: float = setting(0.65, above=0, at_most=1)
     """The ratio of the weights of an event and of the one after it."""
-    older_share: float = setting(0.1, at_least=0, below=1)
+    older_share: float = setting(0.03, at_least=0, below=1)
     """The share of all weight that the events before the newest `recent` have together."""
     popularity: float = setting(0.0, at_least=0)
     """How many times ln(1 + training interactions of the item) is added to every score."""
@@ -91,6 +91,8 @@ class Transitions(ItemWeights):
 
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         train = split.train
+        if self.config.tau == "auto":
+            self.config = self.config.replace(tau=float(split.n_items))
         config = self.config
         context.progress.start(self.name, 1)
         self._remember(train)
@@ -108,6 +110,7 @@ class Transitions(ItemWeights):
             counts = counts_without_order(
                 train.sequences(), split.n_items, distances, config.top_k
             )
+        assert config.tau != "auto"  # it is known by now
         smoothed = np.log1p(counts.data * (split.n_items / config.tau))
         counts.data = smoothed.astype(np.float32)
         self.weights = canonical(counts)
