@@ -237,7 +237,7 @@ def counts_without_order(
     distances: Weights,
     top_k: int | None = None,
 ) -> sparse.csr_array:
-    """float64[n_items, n_items]: the mean of `transition_counts` over all orders of each history.
+    """float32[n_items, n_items]: the mean of `transition_counts` over all orders of each history.
 
     Each of the n (n - 1) pairs of places in a history is as likely as the others for two events,
     and n - 1 - d of them are d + 1 apart.
@@ -252,10 +252,11 @@ def counts_without_order(
     # An event is no pair with itself: the diagonal keeps what came again.
     itself = sparse.diags_array(np.asarray(weighted.sum(axis=0)).ravel())
     counts = sparse.csr_array(rows.T @ weighted - itself)
-    counts.data[counts.data < 1e-9] = 0.0
+    counts.data[counts.data < 1e-9] = 0.0  # what rounding leaves of the difference
     counts.eliminate_zeros()
+    counts = canonical(counts)
     if top_k is not None:
-        counts = sparse.csr_array(top_k_of_columns(counts.T, top_k).T)
+        counts = canonical(top_k_of_columns(canonical(counts.T), top_k).T)
     return counts
 
 
