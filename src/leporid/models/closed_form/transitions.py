@@ -172,8 +172,9 @@ class Transitions(ItemWeights):
                 self.config.distance,
             )
         had = self.train_rows[:, sources]
-        both = (had.T @ self.train_rows[:, targets]).toarray().astype(np.float64)
-        return both / np.maximum(had.sum(axis=0), 1)[:, None]
+        both = (had.T @ self.train_rows[:, targets]).toarray()
+        users = np.asarray(had.sum(axis=0))
+        return np.asarray(both / np.maximum(users, 1)[:, None], np.float64)
 
 
 def distance_weights(config: TransitionsConfig) -> Weights:
