@@ -191,7 +191,7 @@ def history_weights(lengths: Counts, config: TransitionsConfig) -> Weights:
     """Return k for each event of histories with these lengths, oldest first; they sum to 1 each."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     age = np.cumsum(lengths)[row] - 1 - np.arange(len(row))
-    weights = np.power(config.recency_decay, age, dtype=np.float64)
+    weights: Weights = np.power(config.recency_decay, age, dtype=np.float64)
     if config.recent is not None:
         weights[age >= config.recent] = 0.0
     totals = np.bincount(row, weights, minlength=len(lengths))
