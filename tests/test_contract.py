@@ -40,6 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ease": {"l2": 5.0},
     "p3alpha": {"top_k": 7},
     "rp3beta": {"top_k": 7},
+    "transitions": {"distance": 4, "recent": 3},
     "ials": {"dim": 5, "iterations": 3},
     "gfcf": {"rank": 4},
     "turbocf": {},

@@ -79,7 +79,7 @@ def test_a_window_keeps_the_newest_items(name: str, split: Split) -> None:
     )
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", [*PROFILES, "transitions"])
 def test_someone_of_whom_nothing_is_known_gets_the_popular_items(name: str, split: Split) -> None:
     model = shared(name)
     popularity = np.bincount(split.train.item, minlength=N_ITEMS)
@@ -92,7 +92,7 @@ def test_someone_of_whom_nothing_is_known_gets_the_popular_items(name: str, spli
     np.testing.assert_array_equal(model.score_histories([rows[USER]])[0], popularity)
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", [*PROFILES, "transitions"])
 def test_fitting_reads_the_training_part_alone(name: str, split: Split) -> None:
     other = fit(name, with_another_validation_part(split))
     known = split.train_valid.sequences()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.search_space import Choice, Float, Int, active, check_space
+from leporid.search_space import Float, Int, OneOf, active, check_space
 
 
 def test_empty_ranges_are_refused() -> None:
-    for make in (lambda: Int(5, 4), lambda: Float(1.0, 0.5), lambda: Choice()):
+    for make in (lambda: Int(5, 4), lambda: Float(1.0, 0.5), lambda: OneOf()):
         with pytest.raises(ConfigError):
             make()
     for make in (lambda: Int(0, 4, log=True), lambda: Float(0.0, 0.5, log=True)):
@@ -21,8 +21,8 @@ def test_a_dimension_says_which_values_lie_inside() -> None:
     assert [value in Int(2, 4) for value in (1, 2, 4, 5, None)] == [False, True, True, False, False]
     assert 0.5 in Float(0.0, 0.5)
     assert 0.6 not in Float(0.0, 0.5)
-    assert "b" in Choice("a", "b")
-    assert None not in Choice("a", "b")
+    assert "b" in OneOf("a", "b")
+    assert None not in OneOf("a", "b")
     assert repr(Int(2, 4)) == "Int(when={}, low=2, high=4, log=False)"
 
 
@@ -31,7 +31,7 @@ def test_a_condition_looks_at_the_settings_chosen_before() -> None:
     assert active(dimension, {"similarity": "tversky"})
     assert not active(dimension, {"similarity": "jaccard"})
     assert not active(dimension, {})
-    assert active(Choice(1, 2), {})
+    assert active(OneOf(1, 2), {})
 
 
 def test_names_and_conditions_must_exist() -> None:

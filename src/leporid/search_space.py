@@ -50,8 +50,8 @@ class Float(_Range):
 
 
 @dataclasses.dataclass(frozen=True, init=False)
-class Choice(_Conditional):
-    """One of a few values: `Choice("jaccard", "cosine")`."""
+class OneOf(_Conditional):
+    """One of a few values: `OneOf("jaccard", "cosine")`."""
 
     options: tuple[SettingValue, ...]
 
@@ -61,7 +61,7 @@ class Choice(_Conditional):
         when: Mapping[str, tuple[SettingValue, ...]] | None = None,
     ) -> None:
         if not options:
-            raise ConfigError("a Choice needs at least one option")
+            raise ConfigError("a OneOf needs at least one option")
         object.__setattr__(self, "options", options)
         object.__setattr__(self, "when", when or {})
 
@@ -69,7 +69,7 @@ class Choice(_Conditional):
         return value in self.options
 
 
-Dimension: TypeAlias = Int | Float | Choice
+Dimension: TypeAlias = Int | Float | OneOf
 SearchSpace: TypeAlias = Mapping[str, Dimension]
 
 

@@ -24,7 +24,7 @@ from leporid.models.closed_form.ease import EASE
 from leporid.progress import NullProgress
 from leporid.runs import Journal, tune
 from leporid.runs import tuning as study_module
-from leporid.search_space import Choice, Float, Int
+from leporid.search_space import Float, Int, OneOf
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 
@@ -251,7 +251,7 @@ def test_studies_of_several_models_share_a_file(tmp_path: Path) -> None:
 
 
 def test_a_choice_is_searched_alike_after_a_resume(tmp_path: Path) -> None:
-    space = {"window": Choice(None, 5), "l2": Choice(1.0, 50.0)}
+    space = {"window": OneOf(None, 5), "l2": OneOf(1.0, 50.0)}
     split, path = make_split(), tmp_path / "study.jsonl"
     whole = tune("ease", split, trials=10, space=space, seed=3)
     tune("ease", split, trials=4, space=space, seed=3, storage=path)

@@ -61,5 +61,5 @@ def test_baselines_run_again_replace_what_was_there(tmp_path: Path) -> None:
 def test_classical_models_are_those_without_vectors() -> None:
     assert classical_models() == [
         "toppop", "recent", "frequency", "userknn", "itemknn", "slim", "ease", "p3alpha",
-        "rp3beta", "ials", "gfcf", "turbocf",
+        "rp3beta", "transitions", "ials", "gfcf", "turbocf",
     ]  # fmt: skip

@@ -43,10 +43,12 @@ SPARSE = LogStatistics(interactions_per_user=6.0, density=0.0005, has_order=True
 
 def test_every_classical_model_takes_part_once() -> None:
     named = [c.model for c in classical_candidates(DENSE)]
-    # Where nothing is shown twice, `frequency` would be a second `toppop`.
-    assert sorted([*named, "frequency"]) == sorted(classical_models())
+    # Where nothing is shown twice, `frequency` would be a second `toppop`; without an order nothing
+    # follows anything.
+    assert sorted([*named, "frequency", "transitions"]) == sorted(classical_models())
     assert named[:2] == ["toppop", "itemknn"]
-    again = [c.model for c in classical_candidates(replace(DENSE, include_seen=True))]
+    log = replace(DENSE, include_seen=True, has_order=True)
+    again = [c.model for c in classical_candidates(log)]
     assert sorted(again) == sorted(classical_models())
     assert again[:3] == ["toppop", "frequency", "itemknn"]
 

@@ -18,6 +18,7 @@ _registry: Registry[Any] = Registry(
         "ease": "leporid.models.closed_form.ease:EASE",
         "p3alpha": "leporid.models.closed_form.p3alpha:P3Alpha",
         "rp3beta": "leporid.models.closed_form.rp3beta:RP3Beta",
+        "transitions": "leporid.models.closed_form.transitions:Transitions",
         "ials": "leporid.models.closed_form.ials:IALS",
         "gfcf": "leporid.models.closed_form.gfcf:GFCF",
         "turbocf": "leporid.models.closed_form.turbocf:TurboCF",

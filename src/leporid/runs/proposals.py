@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from leporid.config import SettingValue
-from leporid.search_space import Choice, Int, SearchSpace, active
+from leporid.search_space import Int, OneOf, SearchSpace, active
 
 STARTUP_TRIALS = 8
 """Trials drawn at random before the sampler (TPE) models the metric."""
@@ -82,7 +82,7 @@ def propose(
     for name, dimension in space.items():
         if not active(dimension, {**fixed, **settings}):
             continue
-        if isinstance(dimension, Choice):
+        if isinstance(dimension, OneOf):
             place = trial.suggest_categorical(name, range(len(dimension.options)))
             settings[name] = dimension.options[place]
         else:
@@ -99,7 +99,7 @@ def distributions_of(optuna: ModuleType, space: SearchSpace) -> dict[str, object
     kinds = optuna.distributions
     distributions: dict[str, object] = {}
     for name, dimension in space.items():
-        if isinstance(dimension, Choice):
+        if isinstance(dimension, OneOf):
             places = range(len(dimension.options))
             distributions[name] = kinds.CategoricalDistribution(places)
         else:
@@ -119,6 +119,6 @@ def params_inside(
         if value not in dimension or not active(dimension, defaults):
             continue
         params[name] = value
-        if isinstance(dimension, Choice):
+        if isinstance(dimension, OneOf):
             params[name] = dimension.options.index(value)
     return params

@@ -34,7 +34,7 @@ from leporid.models import (
 from leporid.progress import ProgressLike, make_progress
 from leporid.runs.journal import Event, Form, Journal
 from leporid.runs.proposals import FinishedTrial, propose
-from leporid.search_space import Choice, Float, Int, SearchSpace, check_space
+from leporid.search_space import Float, Int, OneOf, SearchSpace, check_space
 
 _TRIAL = "trial"
 _FAILED_TRIAL = "failed trial"
@@ -370,9 +370,9 @@ def check_ranges(space: SearchSpace | None) -> None:
             f"space must be a dictionary of ranges, not {described(space)}"
         )
     for name, dimension in space.items():
-        if not isinstance(dimension, Choice | Int | Float):
+        if not isinstance(dimension, OneOf | Int | Float):
             raise ConfigError(
-                f"space[{name!r}] must be Int(low, high), Float(low, high) or Choice(...) of "
+                f"space[{name!r}] must be Int(low, high), Float(low, high) or OneOf(...) of "
                 f"leporid.search_space, not {described(dimension)}"
             )
 

@@ -112,8 +112,10 @@ def classical_candidates(
         names = [name for name in names if name in only]
     elif not log.include_seen:
         names.remove("frequency")  # it would be TopPop
+    if not log.has_order and only is None:
+        names.remove("transitions")  # nothing follows anything
     expected = expected_shares(log)
-    expected |= {"toppop": 2.0, "frequency": 1.6, "itemknn": 1.5}
+    expected |= {"toppop": 2.0, "frequency": 1.6, "itemknn": 1.5, "transitions": 1.4}
     ranked = sorted(
         (name for name in names if is_classical(name)),
         key=lambda name: -expected.get(name, 0.0),

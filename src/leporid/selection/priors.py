@@ -22,6 +22,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "random walks": ("p3alpha", "rp3beta"),
     "graph filters": ("turbocf", "gfcf"),
     "linear": ("ease", "slim"),
+    "transitions": ("transitions",),
     "factors": ("ials",),
     "networks": ("dlr2", "sasrec", "hgn", "lightgcn", "bpr", "ncf", "ngcf", "dgcf"),
 }

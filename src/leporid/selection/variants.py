@@ -8,7 +8,7 @@ import numpy as np
 
 from leporid import models
 from leporid.config import SettingValue
-from leporid.search_space import Choice, Float, Int, SearchSpace, active
+from leporid.search_space import Float, Int, OneOf, SearchSpace, active
 from leporid.selection.task import Settings
 
 SMALL_CHANGE_SHARE_OF_RANGE = 0.15
@@ -43,10 +43,10 @@ def drawn_names(space: SearchSpace, rng: np.random.Generator) -> list[str]:
 
 
 def drawn_value(
-    dimension: Choice | Int | Float, current: SettingValue, rng: np.random.Generator
+    dimension: OneOf | Int | Float, current: SettingValue, rng: np.random.Generator
 ) -> SettingValue:
     """Draw a value: an option, or a number near the current one or anywhere in the range."""
-    if isinstance(dimension, Choice):
+    if isinstance(dimension, OneOf):
         return dimension.options[int(rng.integers(len(dimension.options)))]
     ends = np.array([dimension.low, dimension.high], np.float64)
     low, high = np.log(ends) if dimension.log else ends

@@ -13,6 +13,7 @@ recent          Recent: the same list for everyone, the most popular items of th
 rp3beta         RP3beta: P3alpha with popular targets held back (Paudel et al., TiiS 2017)
 slim            SLIM: a sparse linear item-to-item model (Ning and Karypis, ICDM 2011)
 toppop          TopPop: the same list for everyone, the items with the most training interactions
+transitions     Transitions: what users had next, over a few steps (Petrov et al., RecSys 2026)
 turbocf         Turbo-CF: polynomial low-pass filters of the item graph (Park et al., SIGIR 2024)
 userknn         UserKNN: what the most similar users have, weighted by how similar they are
 """

@@ -17,7 +17,7 @@ from leporid.evaluation import evaluate
 from leporid.graph import canonical, top_k_neighbours
 from leporid.models.closed_form.products import rows_times
 from leporid.ranking import Indices, Scores
-from leporid.search_space import Choice, SearchSpace
+from leporid.search_space import OneOf, SearchSpace
 
 Key = TypeVar("Key")
 PerUser = NDArray[np.float64]
@@ -25,7 +25,7 @@ PerUser = NDArray[np.float64]
 
 WINDOWS = (None, 20, 10, 5)
 """The windows that are tried, the longest first; None reads the whole history."""
-WINDOW_SPACE: SearchSpace = {"window": Choice("auto", *WINDOWS)}
+WINDOW_SPACE: SearchSpace = {"window": OneOf("auto", *WINDOWS)}
 REPEAT_WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0)
 """The weights of known items that are tried, in units of a user's mean largest score."""
 NEIGHBOURS = 100

@@ -20,7 +20,7 @@ from leporid.models.closed_form.products import top_k_products
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.ranking import Indices
-from leporid.search_space import Choice, Float, Int, SearchSpace
+from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 _COSINES = ("cosine", "asymmetric_cosine")
 _COUNTS_SHRINK = 1e9
@@ -62,10 +62,10 @@ class KNNConfig(ProfileConfig):
 
 
 NEIGHBOUR_SPACE: SearchSpace = {
-    "similarity": Choice("jaccard", "cosine", "asymmetric_cosine", "tversky", "dice"),
+    "similarity": OneOf("jaccard", "cosine", "asymmetric_cosine", "tversky", "dice"),
     "k": Int(10, 1000, log=True),
     "shrink": Float(0.0, 200.0),
-    "weighting": Choice("none", "tfidf", "bm25", when={"similarity": _COSINES}),
+    "weighting": OneOf("none", "tfidf", "bm25", when={"similarity": _COSINES}),
     "asymmetric_alpha": Float(0.0, 1.0, when={"similarity": ("asymmetric_cosine",)}),
     "tversky_alpha": Float(0.0, 2.0, when={"similarity": ("tversky",)}),
     "tversky_beta": Float(0.0, 2.0, when={"similarity": ("tversky",)}),

@@ -17,7 +17,7 @@ from leporid.models.closed_form.products import (
 )
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
-from leporid.search_space import Choice, Float, Int, SearchSpace
+from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class P3Alpha(ItemWeights):
     search_space: ClassVar[SearchSpace] = {
         "top_k": Int(10, 1000, log=True),
         "alpha": Float(0.3, 1.8),
-        "normalize": Choice(False, True),
+        "normalize": OneOf(False, True),
         **WINDOW_SPACE,
     }
 

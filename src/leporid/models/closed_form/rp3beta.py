@@ -6,7 +6,7 @@ from typing import ClassVar
 from leporid.config import setting
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.p3alpha import P3Alpha, P3AlphaConfig
-from leporid.search_space import Choice, Float, Int, SearchSpace
+from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class RP3Beta(P3Alpha):
         "top_k": Int(10, 1000, log=True),
         "alpha": Float(0.3, 1.8),
         "beta": Float(0.0, 1.2),
-        "normalize": Choice(False, True),
+        "normalize": OneOf(False, True),
         **WINDOW_SPACE,
     }
 

@@ -27,7 +27,7 @@ from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
 from leporid.models.recipes import kinds_of
-from leporid.search_space import Choice, Float, SearchSpace
+from leporid.search_space import Float, OneOf, SearchSpace
 
 FILTERS = {
     "linear": (1.0,),
@@ -61,7 +61,7 @@ class TurboCF(ItemWeights):
     search_space: ClassVar[SearchSpace] = {
         "alpha": Float(0.0, 1.0),
         "power": Float(0.3, 2.0),
-        "filter": Choice(*FILTERS),
+        "filter": OneOf(*FILTERS),
         **WINDOW_SPACE,
     }
     weights: FittedArray[sparse.csr_array | NDArray[np.float32]] = FittedArray(

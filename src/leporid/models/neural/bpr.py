@@ -21,7 +21,7 @@ from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Choice, Float, SearchSpace
+from leporid.search_space import Float, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class BPR(NeuralRecommender):
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-4, 1e-1, log=True),
-        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
+        "init_scale": OneOf(0.01, 0.03, 0.1, 0.3),
     }
 
     def sampling(self) -> Sampling:

@@ -30,7 +30,7 @@ from leporid.models.neural.graph import EdgeProducts, GraphConfig, GraphRecommen
 from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Choice, Float, Int, SearchSpace
+from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ class DGCF(GraphRecommender):
         "regularization": Float(1e-5, 1e-2, log=True),
         "correlation_weight": Float(1e-3, 1e-1, log=True),
         "layers": Int(1, 2),
-        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
+        "init_scale": OneOf(0.01, 0.03, 0.1, 0.3),
     }
 
     def vector_loss(self, vectors: Tensor) -> Tensor | None:

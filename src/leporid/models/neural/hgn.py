@@ -29,7 +29,7 @@ from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Choice, Float, Int, SearchSpace
+from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class HGN(NeuralRecommender):
         "regularization": Float(1e-5, 1e-2, log=True),
         "history": Int(3, 10),
         "targets": Int(1, 3),
-        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
+        "init_scale": OneOf(0.01, 0.03, 0.1, 0.3),
     }
 
     def sampling(self) -> Sampling:

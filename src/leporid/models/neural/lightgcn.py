@@ -21,7 +21,7 @@ from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagati
 from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Choice, Float, Int, SearchSpace
+from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,5 +75,5 @@ class LightGCN(GraphRecommender):
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
         "layers": Int(1, 4),
-        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
+        "init_scale": OneOf(0.01, 0.03, 0.1, 0.3),
     }

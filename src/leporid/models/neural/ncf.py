@@ -25,7 +25,7 @@ from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Choice, Float, Int, SearchSpace
+from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 _PAIRS = 2**18
 """User-item pairs scored at once: bounds memory, whatever the number of users asked for."""
@@ -133,8 +133,8 @@ class NCF(NeuralRecommender):
         "lr": Float(1e-4, 1e-2, log=True),
         "weight_decay": Float(1e-7, 1e-3, log=True),
         "negatives": Int(1, 8),
-        "dropout": Choice(0.0, 0.2, 0.5),
-        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
+        "dropout": OneOf(0.0, 0.2, 0.5),
+        "init_scale": OneOf(0.01, 0.03, 0.1, 0.3),
     }
 
     def sampling(self) -> Sampling:

@@ -25,7 +25,7 @@ from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagati
 from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Choice, Float, SearchSpace
+from leporid.search_space import Float, OneOf, SearchSpace
 
 _SLOPE = 0.2
 """Negative slope of LeakyReLU."""
@@ -124,5 +124,5 @@ class NGCF(GraphRecommender):
         "regularization": Float(1e-5, 1e-2, log=True),
         "message_dropout": Float(0.0, 0.5),
         "node_dropout": Float(0.0, 0.5),
-        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
+        "init_scale": OneOf(0.01, 0.03, 0.1, 0.3),
     }

@@ -35,7 +35,7 @@ from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.softmax_loss import softmax_loss
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Choice, Float, Int, SearchSpace
+from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,8 +227,8 @@ class SASRec(NeuralRecommender):
         "weight_decay": Float(1e-6, 1e-1, log=True),
         "dropout": Float(0.1, 0.6),
         "layers": Int(1, 3),
-        "heads": Choice(1, 2, 4),
-        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
+        "heads": OneOf(1, 2, 4),
+        "init_scale": OneOf(0.01, 0.03, 0.1, 0.3),
     }
 
     def sampling(self) -> Sampling:

@@ -1,0 +1,142 @@
+"""Settings of `transitions` on logs with an order, and other classical models, by validation alone.
+
+`python -m benchmarks.transition_settings --data FOLDER` fits every setting below on every log and
+scores a sample of the validation users. For each log it also writes what the other logs would have
+chosen. The test part is not read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+import leporid
+from benchmarks.classical_defaults import split_of
+from benchmarks.harness import timed, write_record
+from leporid.config import SettingValue
+from leporid.data import Split
+
+LOGS = {
+    "beauty": 1,
+    "toys": 1,
+    "lastfm": 1,
+    "movietweetings-100k": 10,
+    "ml-1m": 20,
+    "ml-1m-r3": 20,
+    "tafeng": 1,
+}
+"""The core filter of each log."""
+USERS = 3000
+"""Users of the validation part that are evaluated, at most."""
+CLASSICAL = ("slim", "ease", "itemknn")
+PAPER: dict[str, SettingValue] = {"tau": 12_000.0, "recent": 8, "older_share": 0.1}
+SETTINGS: dict[str, dict[str, SettingValue]] = {
+    "default": {},
+    "the paper's constants": PAPER,
+    "the paper's constants, share .03": {**PAPER, "older_share": 0.03},
+    "tau 3,000": {"tau": 3000.0},
+    "tau 12,000": {"tau": 12_000.0},
+    "tau 30,000": {"tau": 30_000.0},
+    "distance 1 (Markov chain)": {"distance": 1},
+    "distance 5": {"distance": 5},
+    "distance 20": {"distance": 20},
+    "exponent .25": {"exponent": 0.25},
+    "exponent 1": {"exponent": 1.0},
+    "geometric .8": {"distance_weights": "geometric", "distance": 20},
+    "decay .5": {"recency_decay": 0.5},
+    "decay .8": {"recency_decay": 0.8},
+    "decay .7 throughout": {"recent": None, "recency_decay": 0.7},
+    "share 0": {"older_share": 0.0},
+    "share .1": {"older_share": 0.1},
+    "popularity .01": {"popularity": 0.01},
+}
+
+
+def sampled_split(data: Path, log: str) -> Split:
+    """The temporal split of a log with at most `USERS` users in its validation part."""
+    split = split_of(data, log, LOGS[log], "temporal")
+    users = np.unique(split.valid.user)
+    if len(users) > USERS:
+        users = np.random.default_rng(0).choice(users, USERS, replace=False)
+    valid = split.valid.select(np.isin(split.valid.user, users))
+    return dataclasses.replace(split, valid=valid)
+
+
+def value_and_seconds(
+    split: Split, model: str, settings: dict[str, SettingValue]
+) -> tuple[float, float]:
+    """NDCG@10 on validation, and the seconds of the fit."""
+    seconds, fitted = timed(lambda: leporid.train(model, split, progress=False, **settings))
+    table = leporid.evaluate(fitted, split, at=(10,), part="valid", metrics=("NDCG",))
+    return table.mean()["NDCG@10"], seconds
+
+
+def row(data: Path, log: str) -> dict[str, float | str]:
+    """Every setting on one log, and the other classical models with their defaults."""
+    split = sampled_split(data, log)
+    found: dict[str, float | str] = {"log": log}
+    for name, settings in SETTINGS.items():
+        value, seconds = value_and_seconds(split, "transitions", settings)
+        found[name] = round(value, 4)
+        if name == "default":
+            found["seconds"] = round(seconds, 2)
+    for model in CLASSICAL:
+        value, seconds = value_and_seconds(split, model, {})
+        found[model] = round(value, 4)
+        found[f"{model}, seconds"] = round(seconds, 2)
+    return found
+
+
+def shares_of_best(rows: list[dict[str, float | str]]) -> dict[str, list[float]]:
+    """By setting, its value on each log as a share of the best setting there."""
+    best = [max(float(found[name]) for name in SETTINGS) for found in rows]
+    return {
+        name: [float(found[name]) / most for found, most in zip(rows, best, strict=True)]
+        for name in SETTINGS
+    }
+
+
+def add_choices_of_the_others(rows: list[dict[str, float | str]]) -> None:
+    """Write to each row the default's share of the best, the others' choice, and its share."""
+    shares = shares_of_best(rows)
+    for place, found in enumerate(rows):
+
+        def without(name: str, left_out: int = place) -> float:
+            return sum(shares[name]) - shares[name][left_out]
+
+        choice = max(SETTINGS, key=without)
+        found["default, of the best"] = round(shares["default"][place], 3)
+        found["what the other logs choose"] = choice
+        found["their choice, of the best"] = round(shares[choice][place], 3)
+
+
+def by_setting(rows: list[dict[str, float | str]]) -> list[dict[str, float | str]]:
+    """The rows turned: one for every setting, model or fact, with a column for each log."""
+    names = [name for name in rows[0] if name != "log"]
+    return [
+        {"NDCG@10 of": name, **{str(found["log"]): found[name] for found in rows}} for name in names
+    ]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    folder = parser.parse_args().data
+    for model in ("transitions", *CLASSICAL):  # kernels are compiled before they are timed
+        leporid.train(model, sampled_split(folder, "lastfm"), progress=False)
+    rows = [row(folder, log) for log in LOGS]
+    add_choices_of_the_others(rows)
+    write_record(
+        "transition_settings",
+        by_setting(rows),
+        {"validation users at most": USERS},
+        [
+            "NDCG@10 on validation; the test part is not read.",
+            "Settings that are not named are the defaults of `transitions`; slim, ease and itemknn "
+            "have theirs.",
+            "Seconds of a fit with compiled kernels, on cores shared with other programs.",
+        ],
+    )
