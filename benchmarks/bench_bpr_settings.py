@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.harness import timed, write_record
 from leporid.data import temporal_split
 from leporid.data.synthetic import synthesize
-from leporid.embeddings.bpr import BPR
+from leporid.embeddings.bpr import BPRInitializer
 
 SHAPE = {"users": 4000, "items": 2000, "interactions": 400_000, "seed": 0}
 SETTINGS = (
@@ -41,7 +41,7 @@ def run() -> None:
     train, test = split.train_valid.csr().toarray() > 0, split.test.csr().toarray() > 0
     rows = []
     for settings in SETTINGS:
-        seconds, made = timed(lambda s=settings: BPR(**s).fit(split.train))
+        seconds, made = timed(lambda s=settings: BPRInitializer(**s).fit(split.train))
         lengths = np.linalg.norm(made.users.vectors, axis=1)
         rows.append(
             {

@@ -40,7 +40,7 @@ import pyarrow as pa
 
 from benchmarks.harness import timed, write_record
 from leporid.data import Interactions, load
-from leporid.data.columns import LogOptions, RawTable, find_columns
+from leporid.data.columns import RawTable, ReadOptions, find_columns
 from leporid.data.delimited import look
 from leporid.data.files import reading
 from leporid.data.log_files import MISSING
@@ -325,7 +325,7 @@ def by_duckdb(path: Path, options: Mapping[str, Any], way: str) -> Interactions:
     }
     need_rating = options.get("min_rating") is not None
     separator, header = options.get("separator"), options.get("header")
-    given = LogOptions(asked, need_rating, separator, header, options.get("encoding", "utf-8"))
+    given = ReadOptions(asked, need_rating, separator, header, options.get("encoding", "utf-8"))
     files, read = str(path), "read_csv"
     if path.is_dir():
         found = sorted(str(file) for file in path.rglob("*") if file.name[0] not in "._")

@@ -35,8 +35,9 @@ from leporid.config import setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError
 from leporid.models import Batch, FitContext
-from leporid.models.neural.layers import dropout, softmax_loss, with_constant
+from leporid.models.neural.layers import dropout, with_constant
 from leporid.models.neural.sasrec import SASRec, SASRecConfig, SASRecNetwork, _Block, to_front
+from leporid.models.neural.softmax_loss import softmax_loss
 from leporid.models.neural.tables import BuildContext
 from leporid.ranking.lists import Indices
 

@@ -25,7 +25,7 @@ from leporid.data import Split, inner_validation_split
 from leporid.embeddings import initial_embeddings
 from leporid.machine import versions
 from leporid.models import FitContext, StopWhen, trained_on
-from leporid.selection.candidates import with_validation
+from leporid.selection.task import with_validation
 
 
 def limit(given: argparse.Namespace) -> list[dict[str, Any]]:

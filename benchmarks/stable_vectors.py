@@ -27,7 +27,7 @@ from benchmarks.harness import write_record
 from leporid.data import Interactions, Split
 from leporid.interop import export_model
 from leporid.models import FitContext, Recommender, everything
-from leporid.models.persistence import REFIT_SHARE
+from leporid.models.fitting import REFIT_SHARE
 
 LOGS = {"lastfm": 5, "movietweetings-100k": 10}
 """And the k of their core."""

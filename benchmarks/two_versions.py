@@ -63,7 +63,11 @@ def best_of(times: int, job: Callable[[], Any]) -> float:
 def measure(name: str) -> float:
     """Seconds of one job with the version that is imported."""
     import leporid
-    from leporid.embeddings import laplacian_eigenpairs
+
+    try:
+        from leporid.embeddings import laplacian_eigenpairs
+    except ImportError:  # before 0.9
+        from leporid.spectral import laplacian_eigenpairs
 
     if name.startswith("train:"):
         source: Any = name.removeprefix("train:")
@@ -115,7 +119,10 @@ def measure(name: str) -> float:
 def linear_part(model: Any, split: Any) -> dict[str, float]:
     """Seconds of the linear part of a model as it comes, fitted and chosen once more."""
     try:
-        from leporid.models.neural.linear_part import fit_linear_part
+        try:
+            from leporid.models.neural.linear_part import fit_linear_part
+        except ImportError:  # before 0.9
+            from leporid.models.shared.linear_part import fit_linear_part
     except ImportError:  # the older version has none
         return {}
     model.linear = None

@@ -55,7 +55,7 @@ WORK = {
 }
 
 
-def main() -> None:
+def main() -> None:  # noqa: C901, PLR0912 (one branch for each command)
     """Print a page, or run what tables and figures need and write them."""
     given = _arguments()
     known = {**OUTPUTS, **PAGES, **WORK}

@@ -46,7 +46,7 @@ def run_all(
         _run(_Queue(todo, end), out, workers, device)
 
 
-def _run(queue: _Queue, out: Path, workers: int, device: str) -> None:
+def _run(queue: _Queue, out: Path, workers: int, device: str) -> None:  # noqa: C901 (one branch for each command)
     context = multiprocessing.get_context("spawn")
     pipes: dict[Connection, Any] = {}
     for _ in range(workers):

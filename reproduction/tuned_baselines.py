@@ -34,7 +34,7 @@ def classical_models() -> list[str]:
     return names
 
 
-def tune_classical(
+def tune_classical(  # noqa: PLR0913 (one branch for each command)
     split: Split,
     dataset: str,
     root: str | Path,

@@ -22,6 +22,8 @@ FOR_OTHER_PACKAGES = {
     "selection": {"format_duration", "parse_duration"},
     "data": {
         "Duplicates",
+        "as_log",
+        "is_log",
         "expect",
         "first_of_pairs",
         "DATASETS",
@@ -40,32 +42,33 @@ FOR_OTHER_PACKAGES = {
         *("Evaluable", "FAMILIES", "FittedModel", "HIT_COLUMNS", "Scorer", "TensorScorer"),
         *("UserValuesBySeed", "combine", "ingredients", "parse_metric", "user_stratum"),
     },
-    "initializers": {
-        *("cached_fit", "content_edges", "nearest_by_content"),
-        *("principal_components", "standardizes", "truncated_svd"),
+    "embeddings": {
+        *("Landmarks", "TableExtension", "basis_size", "cached_fit", "column_signs"),
+        *("content_edges", "fill_isolated_rows", "landmark_count", "landmark_neighbours"),
+        *("laplacian_operator", "nearest_by_content", "principal_components"),
+        *("regularized_degrees", "scale_for_model", "standardizes", "truncated_svd"),
     },
-    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "TARGETS"},
+    "interop": {
+        *("BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "MOVED", "TARGETS"),
+    },
     "models": {
-        *(
-            "BuildContext",
-            "DEFAULT_RECIPE",
-            "GENERAL",
-            "ItemNeighbours",
-            "everything",
-            "find_model",
-            "model_folder",
-        ),
-        *("continued", "fit_sentence", "named_recipe", "neighbour_rows", "pick_blend"),
+        *("Backward", "Batch", "BuildContext", "CHECKPOINT_FILE", "DEFAULT_INIT", "DEFAULT_RECIPE"),
+        *("DISLIKED_SHARE", "Fitting", "GENERAL", "Init", "NegativeSampler", "Sampler"),
+        *("Sampling", "Trainable", "TrainingData", "adopt_tensors", "check_tensors", "derive_seed"),
+        *("everything", "find_model", "fit_init", "fit_sentence", "learning_rate", "load_tables"),
+        *("mixed_precision", "model_folder", "model_named", "named_recipe", "neighbour_rows"),
+        *("own_generators", "pick_blend", "recent_items", "refit_on_everything", "resolve_device"),
+        *("seed_default", "table_settings", "to_arrays", "train_loop", "trained_on"),
     },
-    "experiments": {
-        *("BASELINES", "BaselineCheck", "CUTOFFS", "Cell", "Event", "FittedRun"),
-        *("Journal", "Meter", "claim", "load_split", "paired_tests"),
-        *("read_experiment", "record_run", "run_cell", "train_to_folder", "write_final"),
-        *("safe_name", "write_record", "examples_html", "groups_of_users", "hits_html"),
-        *("hits_in_words", "write_comparison", "write_train_report"),
+    "runs": {
+        *("BASELINES", "Baseline", "BaselineCheck", "CUTOFFS", "Cell", "Cost", "Event", "Form"),
+        *("Journal", "Meter", "OF_EARLIER_RUN", "claim", "evaluate_run", "load_split"),
+        *("paired_tests", "read_experiment", "run_cell", "safe_name", "examples_html"),
+        *("groups_of_users", "hits_html", "hits_in_words", "write_comparison"),
+        "write_run_files",
     },
     "ranking": {
-        *("Allowed", "ExtensionUnsupportedError", "Ids", "Indices"),
+        *("Allowed", "Condition", "ExtensionUnsupportedError", "Ids", "Indices"),
         *("ItemNeighbours", "ListModel", "Lists", "NanScoreError"),
         *("Scores", "allowed_items", "check_list", "check_n"),
         *("chunk_rows", "history_indices", "id_indices", "is_id"),
@@ -89,9 +92,11 @@ def test_every_name_of_the_library_is_on_the_page() -> None:
 
 @pytest.mark.parametrize("package", sorted(FOR_OTHER_PACKAGES))
 def test_every_name_of_a_package_is_on_the_page_or_not_for_users(package: str) -> None:
-    top = set(leporid.__all__)
+
     public = exports(SOURCE / package) - FOR_OTHER_PACKAGES[package]
-    missing = {name for name in public - top if f"leporid.{package}.{name}" not in LISTED}
+    owners = [package, "initializers"] if package == "embeddings" else [package]
+    listed = {name for owner in owners for name in public if f"leporid.{owner}.{name}" in LISTED}
+    missing = public - listed - set(leporid.__all__)
     assert not missing, f"add to docs/api.md, or to FOR_OTHER_PACKAGES: {sorted(missing)}"
     assert FOR_OTHER_PACKAGES[package] <= exports(SOURCE / package)
 

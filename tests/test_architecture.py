@@ -31,6 +31,8 @@ def name_of(path: Path) -> str:
 def exports(package: Path) -> set[str]:
     """The public names of a package: those of its stub, or of `__all__`."""
     stub = package / "__init__.pyi"
+    if not package.is_dir():
+        stub = package.with_suffix(".pyi")
     if stub.exists():
         tree = ast.parse(stub.read_text(encoding="utf-8"))
         nodes = [node for node in tree.body if isinstance(node, ast.ImportFrom)]

@@ -284,7 +284,7 @@ def test_a_failed_save_leaves_the_old_model(
     def full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leporid.artifacts.write_json", full_disk)
+    monkeypatch.setattr("leporid.models.saved_models.write_json", full_disk)
     with pytest.raises(DataError, match="No space left"):
         some.save(path)
     np.testing.assert_array_equal(Recommender.load(path).score(ALL), some.score(ALL))
@@ -421,7 +421,7 @@ def test_users_and_items_without_training_rows_are_no_trouble(name: str, split: 
 def test_a_search_space_names_settings_that_exist(name: str) -> None:
     from dataclasses import fields
 
-    from leporid.config import check_space
+    from leporid.search_space import check_space
 
     try:
         cls = models.get(name)

@@ -104,13 +104,13 @@ def test_the_python_of_a_page_runs_in_order(
     pytest.importorskip("implicit")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEPORID_CACHE", str(tmp_path))
-    spread = loop._spread
+    spread = loop.limit_passes
 
     def short(config: Any, sampler: Any) -> Any:
         config = spread(config, sampler)
         return config.replace(steps=min(config.steps, 12), eval_every=min(config.eval_every, 6))
 
-    monkeypatch.setattr(loop, "_spread", short)
+    monkeypatch.setattr(loop, "limit_passes", short)
     log = leporid.synthesize(150, 90, 4000, seed=5)
     for file in ("ratings.csv", "next-month.csv"):
         write_log(log, tmp_path / file)
@@ -233,7 +233,7 @@ def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> No
                 seed=seed, config={}, valid_metrics={},
                 metrics={"HR@10": sum(hits) / 4, "F1@10": sum(hits) / 40},
                 tail_metrics={}, seconds=1.0, peak_memory_mb=1.0, device="cpu",
-                spec_hash=f"{init}{seed}",
+                spec_hash=f"{init}{seed}", extra={"seen": "train only"},
             )  # fmt: skip
             users = np.arange(4, dtype=np.int32)
             outcomes = MetricTable.from_hits(users, np.array(hits, np.int32), np.ones(4, np.int32))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leporid.config import Registry
 from leporid.errors import ConfigError, MissingExtraError, UnknownNameError
+from leporid.registry import Registry
 
 
 @pytest.fixture

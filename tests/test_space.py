@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leporid.config import Choice, Float, Int, active, check_space
 from leporid.errors import ConfigError
+from leporid.search_space import Choice, Float, Int, active, check_space
 
 
 def test_empty_ranges_are_refused() -> None:

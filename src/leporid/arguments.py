@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from leporid.errors import ConfigError, UnknownNameError, article, closest, shor
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_WORDS: Mapping[Any, str] = {
+_WORDS: Mapping[object, str] = {
     int: "a whole number",
     float: "a number",
     str: "text",
@@ -29,8 +29,9 @@ _WORDS: Mapping[Any, str] = {
     type(None): "None",
 }
 """How the kinds of values that can be checked are called in messages."""
-_SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-_LIST_EXAMPLES: Mapping[Any, str] = {int: "[1, 5, 10]", str: "['NDCG', 'HR']"}
+_SAID_BETTER = ("Split",)
+"""Types whose absence `leporid.data.expect` answers with the call that makes one."""
+_LIST_EXAMPLES: Mapping[object, str] = {int: "[1, 5, 10]", str: "['NDCG', 'HR']"}
 
 
 class UnknownArgumentError(ConfigError, TypeError):
@@ -38,7 +39,8 @@ class UnknownArgumentError(ConfigError, TypeError):
 
 
 def checks_arguments(
-    at_least: Mapping[str, int] | None = None, example: str | None = None
+    at_least: Mapping[str, int] | None = None,
+    example: str | None = None,
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Check the arguments of a function before its body runs.
 
@@ -47,57 +49,90 @@ def checks_arguments(
     annotation is left to the function. Numbers of numpy become those of Python.
     `at_least` has the smallest value of some arguments. `example` shows what a list may look like.
     """
-    smallest = at_least or {}
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        signature = inspect.signature(function)
-        own = [name for name in signature.parameters if name not in ("self", "cls")]
-        takes_any = any(p.kind in _SEVERAL for p in signature.parameters.values())
-
-        @functools.cache
-        def hints() -> dict[str, Any]:
-            return _hints(function)
+        checker = _ArgumentChecker(function, at_least or {}, example)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            if not takes_any:
-                for name in kwargs:
-                    if name not in own:
-                        raise _unknown(function.__name__, name, own)
-            try:
-                given = signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise UnknownArgumentError(
-                    f"{function.__name__}({', '.join(own)}) was called wrongly: {error}"
-                ) from None
-            for name, value in given.arguments.items():
-                if signature.parameters[name].kind in _SEVERAL:
-                    continue
-                if isinstance(value, np.generic):
-                    given.arguments[name] = value.item()
-                if name in hints():
-                    check_argument(
-                        function.__name__, name, value, hints()[name], example
-                    )
-                if name in smallest and value is not None and value < smallest[name]:
-                    raise ConfigError(
-                        f"{name} must be at least {smallest[name]}, not {value}"
-                    )
-            return function(*given.args, **given.kwargs)
+            bound = checker.check(args, kwargs)
+            return function(*bound.args, **bound.kwargs)
 
         return call
 
     return decorate
 
 
-def _hints(function: Callable[..., object]) -> dict[str, Any]:
+class _ArgumentChecker:
+    """The signature of one function, and the check of a call against it."""
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        smallest: Mapping[str, int],
+        example: str | None,
+    ) -> None:
+        self._function = function
+        self._smallest = smallest
+        self._example = example
+        self._signature = inspect.signature(function)
+        parameters = self._signature.parameters.values()
+        self._single = {p.name for p in parameters if not _takes_several(p)}
+        self._takes_any = len(self._single) < len(parameters)
+        self._names = [p.name for p in parameters if p.name not in ("self", "cls")]
+
+    @functools.cached_property
+    def _hints(self) -> dict[str, object]:
+        """The annotations, resolved on the first call."""
+        return _hints(self._function)
+
+    def check(
+        self,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> inspect.BoundArguments:
+        """Return the arguments of a call by name, or refuse one of them."""
+        name = self._function.__name__
+        for keyword in kwargs:
+            if keyword not in self._names and not self._takes_any:
+                raise _unknown(name, keyword, self._names)
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise UnknownArgumentError(
+                f"{name}({', '.join(self._names)}) was called wrongly: {error}",
+            ) from None
+        for argument, value in bound.arguments.items():
+            if argument in self._single:
+                if isinstance(value, np.generic):
+                    bound.arguments[argument] = value.item()
+                self._check_value(argument, value)
+        return bound
+
+    def _check_value(self, name: str, value: Any) -> None:
+        """Refuse a value of the wrong kind, or one that is too small."""
+        if name in self._hints:
+            hint = self._hints[name]
+            check_argument(self._function.__name__, name, value, hint, self._example)
+        smallest = self._smallest.get(name)
+        if smallest is not None and value is not None and value < smallest:
+            raise ConfigError(f"{name} must be at least {smallest}, not {value}")
+
+
+def _takes_several(parameter: inspect.Parameter) -> bool:
+    """Return whether a parameter is `*args` or `**kwargs`."""
+    return parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+
+
+def _hints(function: Callable[..., object]) -> dict[str, object]:
     """Return the annotations that can be resolved; names of optional packages cannot."""
-    found: dict[str, Any] = {}
-    for name, hint in inspect.get_annotations(function).items():
+    hints: dict[str, object] = {}
+    scope = vars(inspect.getmodule(function))
+    for name, annotation in inspect.get_annotations(function).items():
         with contextlib.suppress(NameError):
-            carrier = types.SimpleNamespace(__annotations__={name: hint})
-            found |= typing.get_type_hints(carrier, vars(inspect.getmodule(function)))
-    return found
+            carrier = types.SimpleNamespace(__annotations__={name: annotation})
+            hints |= typing.get_type_hints(carrier, scope)
+    return hints
 
 
 def takes_exclude_seen(function: Callable[P, T]) -> Callable[P, T]:
@@ -127,7 +162,11 @@ def _unknown(function: str, name: str, known: Sequence[str]) -> UnknownArgumentE
 
 
 def check_argument(
-    function: str, name: str, value: Any, hint: Any, example: str | None = None
+    function: str,
+    name: str,
+    value: object,
+    hint: object,
+    example: str | None = None,
 ) -> None:
     """Refuse a value that its annotation does not allow; an annotation of other kinds allows all.
 
@@ -136,43 +175,45 @@ def check_argument(
     options = _options(hint)
     if options is None or any(_fits(value, option) for option in options):
         return
-    names = [
-        str(choice) for o in options if _literal(o) for choice in typing.get_args(o)
-    ]
-    others = [o for o in options if not _literal(o) and o is not type(None)]
-    if names and not others and isinstance(value, str):
-        raise UnknownNameError(name, value, names)
+    choices: list[str] = []
+    takes_other_kinds = False
+    for option in options:
+        if _is_literal(option):
+            choices += map(str, typing.get_args(option))
+        elif option is not type(None):
+            takes_other_kinds = True
+    if choices and not takes_other_kinds and isinstance(value, str):
+        raise UnknownNameError(name, value, choices)
     *first, last = dict.fromkeys(_in_words(option, example) for option in options)
     allowed = f"{', '.join(first)} or {last}" if first else last
     raise ConfigError(f"{function}: {name} must be {allowed}, not {described(value)}")
 
 
-def _literal(option: Any) -> bool:
+def _is_literal(option: object) -> bool:
     return typing.get_origin(option) is typing.Literal
 
 
-def _options(hint: Any) -> list[Any] | None:
-    """The kinds that an annotation allows; None where one of them cannot be checked."""
-    origin = typing.get_origin(hint)
-    parts = (
-        typing.get_args(hint) if origin in (typing.Union, types.UnionType) else (hint,)
-    )
-    options: list[Any] = []
-    for part in parts:
+def _is_list(option: object) -> bool:
+    return typing.get_origin(option) in (Sequence, Collection)
+
+
+def _is_union(option: object) -> bool:
+    return typing.get_origin(option) in (typing.Union, types.UnionType)
+
+
+def _options(hint: object) -> list[object] | None:
+    """Return the kinds that an annotation allows; None where one of them cannot be checked."""
+    options: list[object] = []
+    for part in typing.get_args(hint) if _is_union(hint) else (hint,):
         if part is None:
             options.append(type(None))
-        elif (
-            (isinstance(part, type) and is_checked_class(part))
-            or _literal(part)
-            or _is_list(part)
-            or typing.get_origin(part) in (Mapping, os.PathLike)
-        ):
-            options.append(part)
-        elif typing.get_origin(part) in (typing.Union, types.UnionType):
+        elif _is_union(part):
             inner = _options(part)
             if inner is None:
                 return None
             options += inner
+        elif _can_be_checked(part):
+            options.append(part)
         else:
             return None
     return options
@@ -183,15 +224,21 @@ def is_checked_class(kind: type) -> bool:
 
     Other classes may be stood in for by objects that behave like them.
     """
-    return kind in _WORDS or kind.__module__.startswith("leporid.data.")
+    is_data = kind.__module__.startswith("leporid.data.")
+    return kind in _WORDS or (is_data and kind.__name__ not in _SAID_BETTER)
 
 
-def _is_list(option: Any) -> bool:
-    return typing.get_origin(option) in (Sequence, Collection)
+def _can_be_checked(option: object) -> bool:
+    if isinstance(option, type):
+        return is_checked_class(option)
+    if _is_literal(option) or _is_list(option):
+        return True
+    return typing.get_origin(option) in (Mapping, os.PathLike)
 
 
-def _fits(value: Any, option: Any) -> bool:
-    if _literal(option):
+def _fits(value: object, option: object) -> bool:
+    """Return whether a value is of the kind that one option of an annotation allows."""
+    if _is_literal(option):
         return isinstance(value, str | int | None) and value in typing.get_args(option)
     if _is_list(option):
         is_other = isinstance(value, str | bytes | Mapping) or is_table(value)
@@ -206,38 +253,51 @@ def _fits(value: Any, option: Any) -> bool:
         return isinstance(value, int | float | np.integer | np.floating)
     if option is Path:
         return isinstance(value, os.PathLike)
-    return isinstance(value, typing.get_origin(option) or option)
+    kind = typing.get_origin(option) or option
+    return isinstance(kind, type) and isinstance(value, kind)
 
 
-def _in_words(option: Any, example: str | None) -> str:
-    if _literal(option):
+def _in_words(option: object, example: str | None) -> str:
+    """Return the words of a message for one option of an annotation."""
+    if _is_literal(option):
         return " or ".join(repr(choice) for choice in typing.get_args(option))
     if _is_list(option):
-        inner = typing.get_args(option)[0]
-        shown = example or _LIST_EXAMPLES.get(inner)
+        entry = typing.get_args(option)[0]
+        shown = example or _LIST_EXAMPLES.get(entry)
         return f"a list such as {shown}" if shown else "a list"
     if typing.get_origin(option) is Mapping:
         return "a mapping such as a dict"
     if typing.get_origin(option) is os.PathLike:
         return "a path"
-    return _WORDS.get(option) or article(option.__name__)
+    if option in _WORDS:
+        return _WORDS[option]
+    return article(option.__name__ if isinstance(option, type) else str(option))
 
 
-def is_table(value: Any) -> bool:
-    """Whether a value is a data frame or an Arrow table; no package is imported."""
-    is_array = isinstance(value, np.ndarray)
-    return not is_array and hasattr(value, "columns") and hasattr(value, "shape")
+@runtime_checkable
+class _Table(Protocol):
+    """What data frames and Arrow tables have in common."""
+
+    columns: object
+    shape: object
 
 
-def described(value: Any) -> str:
-    """A value for a message: what it is, where that is short, else its kind and size."""
-    if value is None or isinstance(value, str | int | float | bool | np.generic):
-        plain = value.item() if isinstance(value, np.generic) else value
-        return shortened(repr(plain), 80)
+def is_table(value: object) -> bool:
+    """Return whether a value is a data frame or an Arrow table; no package is imported."""
+    return isinstance(value, _Table) and not isinstance(value, np.ndarray)
+
+
+def described(value: object) -> str:
+    """Describe a value for a message: what it is, where that is short, else its kind and size."""
+    if isinstance(value, np.generic):
+        return shortened(repr(value.item()), 80)
+    if value is None or isinstance(value, str | int | float):
+        return shortened(repr(value), 80)
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if isinstance(value, np.ndarray):
         return f"an array of {' x '.join(map(str, value.shape)) or 'no axes'}"
-    kind = type(value).__name__
-    sized = isinstance(value, list | tuple | set | frozenset | dict)
-    return f"{article(kind)} of {len(value)}" if sized else article(kind)
+    kind = article(type(value).__name__)
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        return f"{kind} of {len(value)}"
+    return kind

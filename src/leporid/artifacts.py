@@ -9,9 +9,10 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import platformdirs
@@ -23,20 +24,28 @@ from leporid.atomic import atomic_path as atomic_path
 from leporid.atomic import check_output_file as check_output_file
 from leporid.atomic import check_output_folder as check_output_folder
 from leporid.atomic import recovered as recovered
-from leporid.errors import DataError, article
+from leporid.errors import ConfigError, DataError, article
+
+Array: TypeAlias = NDArray[Any]
+"""An array whose kind of numbers is known only when it is written or read."""
 
 _MANIFEST_FORMAT = 1
 _SEAL = "seal"
 _DTYPES = {
     "BOOL": "?",
-    **{
-        f"{kind}{8 * size}": f"<{kind.lower()}{size}"
-        for kind in "IU"
-        for size in (1, 2, 4, 8)
-    },
-    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
+    "I8": "<i1",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+    "U8": "<u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
 }
-"""How safetensors names the number formats that numpy has."""
+"""The number formats that numpy has, by the names that safetensors gives them."""
 _NAMES = {np.dtype(kind): name for name, kind in _DTYPES.items()}
 """The inverse of `_DTYPES`."""
 LARGEST_JSON = 100 * 2**20
@@ -44,26 +53,28 @@ LARGEST_JSON = 100 * 2**20
 
 
 def cache_directory() -> Path | None:
-    """`$LEPORID_CACHE` (None where that is `off`), else `user_cache_directory()`."""
+    """Return `$LEPORID_CACHE` (None where that is `off`), else `user_cache_directory()`."""
     folder = os.environ.get("LEPORID_CACHE")
     if folder is None:
         return user_cache_directory()
-    return (
-        None
-        if folder.strip().lower() in {"off", "0", ""}
-        else Path(folder).expanduser()
-    )
+    if folder.strip().lower() in {"off", "0", ""}:
+        return None
+    return Path(folder).expanduser()
 
 
 def user_cache_directory() -> Path:
-    """`leporid` in the user's cache folder: `$XDG_CACHE_HOME` or `~/.cache` on Linux."""
+    """Return `leporid` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache` on Linux)."""
     return Path(platformdirs.user_cache_dir("leporid", appauthor=False, opinion=False))
 
 
-def write_json(target: str | Path, value: Any) -> None:
+def write_json(target: str | Path, value: object) -> None:
     """Write JSON atomically, with sorted keys so that diffs are readable."""
     text = json.dumps(
-        value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False
+        value,
+        indent=2,
+        sort_keys=True,
+        ensure_ascii=False,
+        allow_nan=False,
     )
     with atomic_path(target) as path:
         path.write_text(text + "\n", encoding="utf-8")
@@ -72,7 +83,8 @@ def write_json(target: str | Path, value: Any) -> None:
 def read_json(path: str | Path) -> Any:
     """Read JSON; a missing, broken or huge file, or a pipe or device, is a `DataError`."""
     try:
-        if (size := regular_size(path)) > LARGEST_JSON:
+        size = regular_size(path)
+        if size > LARGEST_JSON:
             raise DataError(
                 f"{path} has {size / 2**20:,.0f} MiB, and a JSON file may have at most "
                 f"{LARGEST_JSON / 2**20:,.0f}: it was not written by leporid, save it again"
@@ -87,7 +99,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def regular_size(path: str | Path) -> int:
-    """The bytes of a file; a pipe or a device, which may never end, is a `DataError`."""
+    """Return the bytes of a file; a pipe or a device, which may never end, is a `DataError`."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise DataError(f"{path} is a pipe or a device: replace it by a regular file")
@@ -95,18 +107,29 @@ def regular_size(path: str | Path) -> int:
 
 
 def read_object(path: str | Path) -> dict[str, Any]:
-    """`read_json` of a file that must hold an object."""
+    """Read a JSON file that must hold an object, as `read_json` does."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise DataError(
-            f"{path} must hold a JSON object, not {article(type(value).__name__)}"
+            f"{path} must hold a JSON object, not {article(type(value).__name__)}",
         )
     return value
 
 
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Read TOML that a user wrote; a missing or broken file is an error of the library."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
 def write_arrays(
     target: str | Path,
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, Array],
     metadata: Mapping[str, str] | None = None,
     *,
     sealed: bool = False,
@@ -116,31 +139,37 @@ def write_arrays(
     Equal arrays and metadata give equal bytes, in whatever order they are passed. That is why
     safetensors' own writer is not used: it shuffles the metadata.
     """
-    contiguous = {name: _as_stored(name, array) for name, array in arrays.items()}
-    about = dict(metadata or {})
+    stored = {name: _as_stored(name, array) for name, array in arrays.items()}
+    notes = dict(metadata or {})
     if sealed:
-        about[_SEAL] = _seal(contiguous, about)
+        notes[_SEAL] = _seal(stored, notes)
     # As safetensors orders them: large entries first, so that every array is aligned.
-    ordered = sorted(contiguous.items(), key=lambda pair: (-pair[1].itemsize, pair[0]))
-    header: dict[str, object] = {"__metadata__": dict(sorted(about.items()))}
-    end = 0
-    for name, array in ordered:
-        begin, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": _NAMES[array.dtype],
-            "shape": list(array.shape),
-            "data_offsets": [begin, end],
-        }
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
+    ordered = sorted(stored.items(), key=lambda pair: (-pair[1].itemsize, pair[0]))
+    header = _header(ordered, notes)
     with atomic_path(target) as path, open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
+        file.write(len(header).to_bytes(8, "little") + header)
         for _, array in ordered:
             file.write(array.data if array.size else b"")
 
 
-def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The arrays and the metadata of a safetensors file; a seal it has must match."""
+def _header(arrays: Iterable[tuple[str, Array]], metadata: Mapping[str, str]) -> bytes:
+    """Return the header of a safetensors file that holds `arrays` in this order."""
+    entries: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
+    end = 0
+    for name, array in arrays:
+        begin = end
+        end += array.nbytes
+        entries[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    return text + b" " * (-len(text) % 8)
+
+
+def read_arrays(path: str | Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """Read the arrays and the metadata of a safetensors file; a seal it has must match."""
     with _opened(path) as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = file.metadata() or {}
@@ -159,19 +188,19 @@ def check_sealed(path: str | Path, metadata: Mapping[str, str]) -> None:
         )
 
 
-def _as_stored(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """The array, contiguous and with the lower byte first, if safetensors has its kind."""
+def _as_stored(name: str, array: Array) -> Array:
+    """Return the array, contiguous and with the lower byte first, if safetensors has its kind."""
     contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     if contiguous.dtype not in _NAMES:
         raise DataError(
-            f"{name} holds {array.dtype}, which safetensors files cannot hold"
+            f"{name} holds {array.dtype}, which safetensors files cannot hold",
         )
     return contiguous
 
 
 @contextlib.contextmanager
 def _opened(path: str | Path) -> Iterator[Any]:
-    """An open safetensors file whose header is sound."""
+    """Yield an open safetensors file whose header is sound."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
@@ -179,9 +208,10 @@ def _opened(path: str | Path) -> Iterator[Any]:
     try:
         with safe_open(path, framework="numpy") as file:
             for name in file.keys():  # noqa: SIM118
-                if (dtype := file.get_slice(name).get_dtype()) not in _DTYPES:
+                dtype = file.get_slice(name).get_dtype()
+                if dtype not in _DTYPES:
                     raise DataError(
-                        f"{path} holds numbers of the kind {dtype}, unknown to numpy"
+                        f"{path} holds numbers of the kind {dtype}, unknown to numpy",
                     )
             yield file
     except SafetensorError as error:
@@ -190,43 +220,53 @@ def _opened(path: str | Path) -> Iterator[Any]:
         raise DataError(f"could not read {path}: {error.strerror or error}") from None
 
 
-def _seal(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
-    about = {key: value for key, value in metadata.items() if key != _SEAL}
-    hasher = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=32)
+def _seal(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
+    """Return a digest of arrays and of their metadata, an old seal left out."""
+    notes = {key: value for key, value in metadata.items() if key != _SEAL}
+    hasher = hashlib.blake2b(json.dumps(notes, sort_keys=True).encode(), digest_size=32)
     for name, array in sorted(arrays.items()):
         hasher.update(repr((name, array.dtype.str, array.shape)).encode())
         hasher.update(array.data if array.size else b"")
     return hasher.hexdigest()
 
 
-def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """`read_arrays` without reading: the arrays are the file's pages, loaded when touched.
+def map_arrays(path: str | Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """Map a safetensors file: the arrays are the file's pages, loaded when touched.
 
     Processes share the memory; changes stay in this process. The arrays outlive a file that is
     replaced by a rename, but a file that is truncated kills the process.
     """
+    pages, metadata = _mapped_pages(path)
+    start = 8 + int.from_bytes(pages[:8].tobytes(), "little")
+    header = json.loads(pages[8:start].tobytes())
+    arrays: dict[str, Array] = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        first, last = entry["data_offsets"]
+        flat = pages[start + first : start + last].view(_DTYPES[entry["dtype"]])
+        # Files of other writers may not be aligned.
+        if not flat.flags.aligned:
+            flat = flat.copy()
+        arrays[name] = flat.reshape(entry["shape"])
+    return arrays, metadata
+
+
+def _mapped_pages(path: str | Path) -> tuple[NDArray[np.uint8], dict[str, str]]:
+    """Map a whole safetensors file as bytes, and return its metadata."""
     while True:
         with _opened(path) as checked, open(path, "rb") as file:
             metadata = checked.metadata() or {}
             # The file that was checked must be the one that is mapped: again if it was replaced.
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                pages = np.asarray(np.memmap(file, np.uint8, "c"))
-                break
-    start = 8 + int.from_bytes(pages[:8].tobytes(), "little")
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, about in json.loads(pages[8:start].tobytes()).items():
-        if name != "__metadata__":
-            first, last = about["data_offsets"]
-            flat = pages[start + first : start + last].view(_DTYPES[about["dtype"]])
-            # Files of other writers may not be aligned.
-            arrays[name] = (flat if flat.flags.aligned else flat.copy()).reshape(
-                about["shape"]
-            )
-    return arrays, metadata
+                return np.asarray(np.memmap(file, np.uint8, "c")), metadata
 
 
 def write_manifest(
-    folder: str | Path, kind: str, *names: str, beside: str | Path | None = None
+    folder: str | Path,
+    kind: str,
+    *names: str,
+    beside: str | Path | None = None,
 ) -> None:
     """Say in `manifest.json` which files make up the `kind` of artifact in `folder`.
 
@@ -234,18 +274,26 @@ def write_manifest(
     """
     folder = Path(folder)
     files = {name: _describe(folder / name) for name in names}
-    kinds: Any = {}
-    if beside is not None and (old := Path(beside) / MANIFEST).is_file():
-        with contextlib.suppress(DataError):
-            kinds = read_object(old).get("kinds")
-    kinds = kinds if isinstance(kinds, dict) else {}
-    write_json(
-        folder / MANIFEST, {"format": _MANIFEST_FORMAT, "kinds": {**kinds, kind: files}}
-    )
+    kinds = {} if beside is None else _kinds_in(Path(beside) / MANIFEST)
+    manifest = {"format": _MANIFEST_FORMAT, "kinds": kinds | {kind: files}}
+    write_json(folder / MANIFEST, manifest)
+
+
+def _kinds_in(manifest: Path) -> dict[str, object]:
+    """Return what a manifest says of each kind; nothing where it is missing or broken."""
+    with contextlib.suppress(DataError):
+        if manifest.is_file():
+            kinds = read_object(manifest).get("kinds")
+            if isinstance(kinds, dict):
+                return kinds
+    return {}
 
 
 def check_manifest(
-    folder: str | Path, kind: str, *names: str, required: bool = True
+    folder: str | Path,
+    kind: str,
+    *names: str,
+    required: bool = True,
 ) -> None:
     """Refuse a folder whose files, `names` among them, are not those of its manifest.
 
@@ -269,9 +317,9 @@ def check_manifest(
         raise DataError(
             f"{path} does not describe {article(kind)} with {' and '.join(names)}"
         )
-    for name, about in files.items():
+    for name, entry in files.items():
         with contextlib.suppress(OSError):  # missing or unreadable
-            if isinstance(about, dict) and _is_as_described(folder / name, about):
+            if isinstance(entry, dict) and _is_as_described(folder / name, entry):
                 continue
         raise DataError(
             f"{folder / name} is not the file that was saved here: it was changed, cut short or "
@@ -279,32 +327,33 @@ def check_manifest(
         )
 
 
-def _is_as_described(path: Path, about: Mapping[str, object]) -> bool:
-    """Whether a file has the size and the digest that its manifest has."""
-    return regular_size(path) == about.get("bytes") and _describe(path) == {
-        key: about.get(key) for key in ("bytes", "blake2b")
-    }
+def _is_as_described(path: Path, entry: Mapping[str, object]) -> bool:
+    """Return whether a file has the size and the digest that its manifest has."""
+    if regular_size(path) != entry.get("bytes"):
+        return False
+    return _describe(path)["blake2b"] == entry.get("blake2b")
 
 
-def _describe(path: Path) -> dict[str, Any]:
+def _describe(path: Path) -> dict[str, int | str]:
+    """Return the size and the digest of a file."""
     with open(path, "rb") as file:
-        digest = hashlib.file_digest(
-            file, lambda: hashlib.blake2b(digest_size=32)
-        ).hexdigest()
-    return {"bytes": path.stat().st_size, "blake2b": digest}
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
+    return {"bytes": path.stat().st_size, "blake2b": digest.hexdigest()}
 
 
 def check_csr(
-    indptr: NDArray[Any],
-    indices: NDArray[Any],
-    values: NDArray[Any],
+    indptr: Array,
+    indices: Array,
+    values: Array,
     columns: int,
     what: str,
 ) -> None:
     """Refuse a stored sparse matrix with indices outside: in a compiled loop they would crash."""
-    whole = all(part.ndim == 1 and part.dtype.kind == "i" for part in (indptr, indices))
+    are_integers = all(
+        part.ndim == 1 and part.dtype.kind == "i" for part in (indptr, indices)
+    )
     if (
-        not whole
+        not are_integers
         or not len(indptr)
         or not (len(indices),) == values.shape == (indptr[-1],)
     ):

@@ -25,8 +25,8 @@ except ImportError:  # Windows: what dead processes left stays
 
 MANIFEST = "manifest.json"
 """The file that is renamed after all others."""
-_TEMPORARY = re.compile(r"\.(.+)\.(\d+)\.[0-9a-f]{8}", re.DOTALL)
-"""Name of a target, process and random digits: what is being written, and for which target."""
+_TEMPORARY = re.compile(r"\.(?P<target>.+)\.(?P<process>\d+)\.[0-9a-f]{8}", re.DOTALL)
+"""Name of what is being written: the target's name, the process id and random digits."""
 _SWEEPING = threading.Lock()
 LEAST_FREE = 10_000_000
 """Bytes that a disk must have free before work begins whose result goes there."""
@@ -63,8 +63,7 @@ def _check_writable(target: Path, folder: Path) -> None:
                 f"could not write {target}: {near} is no folder, choose another place"
             )
         try:
-            with tempfile.TemporaryFile(dir=near):
-                pass
+            tempfile.TemporaryFile(dir=near).close()
         except OSError as error:
             raise DataError(
                 f"could not write {target}: nothing can be written into {near} "
@@ -106,14 +105,14 @@ def atomic_folder(
         if path.exists() and not path.is_dir():
             raise DataError(f"could not write {target}: it is a file, choose a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        fixed = _stays(path)
-        with _temporary(path / "folder" if fixed else path, folder=True) as aside:
+        stays = _stays(path)
+        with _temporary(path / "folder" if stays else path, folder=True) as aside:
             fresh = aside / "new"
             fresh.mkdir()
             if copy:
                 _take_over(path, fresh, without)
             yield fresh
-            if fixed:
+            if stays:
                 _fill(path, fresh, without)
                 return
             _take_over(path, fresh, without)
@@ -132,12 +131,15 @@ def _os_errors(target: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _temporary(target: Path, *, folder: bool) -> Iterator[Path]:
-    """A hidden file or folder beside `target`, locked while it is in use and gone afterwards."""
+    """Yield a hidden file or folder beside `target`, locked while in use and gone afterwards."""
     with _SWEEPING:
         _sweep(target)
         name = f".{_short(target)}.{os.getpid()}.{secrets.token_hex(4)}"
         path = target.with_name(name)
-        path.mkdir() if folder else path.touch(exist_ok=False)
+        if folder:
+            path.mkdir()
+        else:
+            path.touch(exist_ok=False)
         lock = _lock(path)
     try:
         yield path
@@ -148,13 +150,11 @@ def _temporary(target: Path, *, folder: bool) -> Iterator[Path]:
 
 
 def _short(target: Path) -> str:
-    """The target's name, where temporary names that contain it are not too long."""
+    """Return the target's name, or a digest where temporary names would be too long."""
     name = target.name.encode("utf-8", "surrogatepass")
-    return (
-        target.name
-        if len(name) <= 200
-        else hashlib.blake2b(name, digest_size=16).hexdigest()
-    )
+    if len(name) <= 200:
+        return target.name
+    return hashlib.blake2b(name, digest_size=16).hexdigest()
 
 
 def _sweep(target: Path) -> None:
@@ -163,9 +163,10 @@ def _sweep(target: Path) -> None:
 
     for name in os.listdir(target.parent):
         match = _TEMPORARY.fullmatch(name)
-        if match is None or match[1] != _short(target):
+        if match is None or match["target"] != _short(target):
             continue
-        if (process := int(match[2])) != os.getpid() and psutil.pid_exists(process):
+        process = int(match["process"])
+        if process != os.getpid() and psutil.pid_exists(process):
             continue
         path = target.with_name(name)
         lock = _lock(path)
@@ -178,21 +179,23 @@ def _sweep(target: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """The file descriptor of a lock that ends with the process; None if another one has it."""
+    """Return the descriptor of a lock that ends with the process; None if another one has it."""
     if fcntl is None:
         return None
-    with contextlib.suppress(OSError):
+    try:
         handle = os.open(path, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-        else:
-            return handle
-    return None
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
 
 
 def _remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all that is in it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -200,8 +203,10 @@ def _remove(path: Path) -> None:
 
 
 def _stays(folder: Path) -> bool:
-    """Whether a folder cannot be replaced: a mount, the working directory, not ours to rename."""
-    return folder.is_dir() and (
+    """Return whether a folder must stay: a mount, the working directory, not ours to rename."""
+    if not folder.is_dir():
+        return False
+    return (
         os.path.ismount(folder)
         or Path.cwd().is_relative_to(folder)
         or not os.access(folder.parent, os.W_OK)
@@ -233,10 +238,11 @@ def _switch(fresh: Path, target: Path, retired: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one step; False where the system or the file system cannot."""
+    """Swap two names in one step; return False where the system or the file system cannot."""
     import ctypes
 
-    first, second = os.fsencode(one), os.fsencode(other)
+    first = os.fsencode(one)
+    second = os.fsencode(other)
     try:
         system = ctypes.CDLL(None, use_errno=True)
         if sys.platform == "darwin":
@@ -249,7 +255,9 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def _take_over(folder: Path, fresh: Path, without: Collection[str]) -> None:
     """Link what `folder` has and `fresh` has not into it; what others are writing stays."""
-    for old in folder.iterdir() if folder.exists() else ():
+    if not folder.exists():
+        return
+    for old in folder.iterdir():
         new = fresh / old.name
         if old.name in without or new.exists() or _TEMPORARY.fullmatch(old.name):
             continue
@@ -260,6 +268,7 @@ def _take_over(folder: Path, fresh: Path, without: Collection[str]) -> None:
 
 
 def _link(source: str, destination: str) -> None:
+    """Make a hard link, or a copy where the file system has no links."""
     try:
         os.link(source, destination, follow_symlinks=False)
     except (OSError, NotImplementedError):
@@ -267,7 +276,7 @@ def _link(source: str, destination: str) -> None:
 
 
 def recovered(folder: str | Path) -> Path:
-    """`folder`, put back first where a write was killed between two renames."""
+    """Return `folder`, put back first where a write was killed between two renames."""
     folder = Path(folder)
     with contextlib.suppress(OSError):
         if folder.name and not folder.exists():

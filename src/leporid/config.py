@@ -1,73 +1,87 @@
-"""What users type: `Config`, settings that refuse unknown keys and wrong types; names of classes.
-
-A `SearchSpace` says what may be tried for each setting of a model: pure data, no optimiser here. A
-`Registry` maps a public name to a class without importing its module, which may load torch.
-"""
+"""`Config`: settings that refuse unknown keys, wrong types and values out of range."""
 
 import ast
 import contextlib
 import dataclasses
-import hashlib
-import importlib
 import inspect
-import json
 import operator
-import sys
 import textwrap
-import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
 from leporid.arguments import described, is_table
-from leporid.errors import (
-    ConfigError,
-    DataError,
-    MissingExtraError,
-    UnknownNameError,
-    closest,
-)
+from leporid.errors import ConfigError, closest
 
 T = TypeVar("T")
-SettingValue: TypeAlias = Any
-JsonValue: TypeAlias = Any
+
+JsonValue: TypeAlias = (
+    str | int | float | bool | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
+)
+"""A value that JSON can hold; dictionaries and lists of numbers are among them."""
+
+SettingValue: TypeAlias = (
+    str
+    | int
+    | float
+    | bool
+    | Sequence["SettingValue"]
+    | Mapping[str, "SettingValue"]
+    | None
+)
+"""What a setting of a model or initialiser can be; a mapping describes a member of a blend."""
 
 
-def canonical_hash(value: Any, length: int = 16) -> str:
-    """A short hash of any JSON-able value, independent of key order."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+class Bound(NamedTuple):
+    """A kind of limit that a setting may have."""
+
+    words: str
+    holds: Callable[[Any, Any], Any]
+    """The comparison of a value with the limit, which is true within it."""
 
 
 BOUNDS = {
-    "at_least": ("at least", operator.ge),
-    "above": ("above", operator.gt),
-    "at_most": ("at most", operator.le),
-    "below": ("below", operator.lt),
+    "at_least": Bound("at least", operator.ge),
+    "above": Bound("above", operator.gt),
+    "at_most": Bound("at most", operator.le),
+    "below": Bound("below", operator.lt),
 }
 
 
-def setting(default: Any, **bounds: float) -> Any:
-    """A field with a range: `dim: int = setting(64, at_least=1)`.
+class SettingDescription(TypedDict):
+    """One setting as `Config.describe` lists it."""
 
-    The bounds are `at_least`, `above`, `at_most` and `below`; of a tuple they bound each entry.
+    setting: str
+    type: str
+    default: JsonValue
+    range: str
+    meaning: str
+
+
+def setting(
+    default: T,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+) -> T:
+    """Declare a field with a range: `dim: int = setting(64, at_least=1)`.
+
+    The bounds of a tuple hold for each of its entries.
     """
-    return dataclasses.field(default=default, metadata=bounds)
-
-
-def read_toml(path: str | Path) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
-    except FileNotFoundError:
-        raise DataError(f"no such file: {path}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    bounds = {
+        "at_least": at_least,
+        "above": above,
+        "at_most": at_most,
+        "below": below,
+    }
+    metadata = {kind: limit for kind, limit in bounds.items() if limit is not None}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,19 +89,17 @@ class Config:
     """Base class of all settings. Subclasses are frozen keyword-only dataclasses."""
 
     def __post_init__(self) -> None:
-        values = {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(self)
-        }
-        for name, typed in checked_settings(type(self), values).items():
-            if typed is not values[name]:
-                object.__setattr__(self, name, typed)
+        values = self._values()
+        for name, value in checked_settings(type(self), values).items():
+            if value is not values[name]:
+                object.__setattr__(self, name, value)
         self.validate()
 
     def validate(self) -> None:
         """Check what a range of one field cannot say. Subclasses override."""
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
         """Build from a mapping; an unknown key is an error that names the closest one."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"{cls.__name__} takes settings by name, not {values!r}")
@@ -95,31 +107,30 @@ class Config:
         for key in values:
             if key not in known:
                 guess = closest(str(key), known)
-                hint = (
-                    f"did you mean {guess!r}?"
-                    if guess
-                    else f"known: {', '.join(sorted(known))}"
-                )
+                hint = f"known: {', '.join(sorted(known))}"
+                if guess:
+                    hint = f"did you mean {guess!r}?"
                 raise ConfigError(f"{cls.__name__} has no setting {key!r}: {hint}")
         return cls(**dict(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON-able values; `from_dict` is its inverse."""
-        return {key: _plain(value) for key, value in dataclasses.asdict(self).items()}
+        """Return plain values that JSON can hold; `from_dict` is the inverse."""
+        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()}
 
     def changed_words(self) -> str:
-        """The settings that differ from their defaults, as they would be typed."""
-        fields = (
-            (field, getattr(self, field.name)) for field in dataclasses.fields(self)
-        )
+        """Return the settings that differ from their defaults, as a user would type them."""
+        values = self._values()
         return ", ".join(
-            f"{f.name}={value!r}" for f, value in fields if value != f.default
+            f"{field.name}={values[field.name]!r}"
+            for field in dataclasses.fields(self)
+            if values[field.name] != field.default
         )
 
     @classmethod
-    def describe(cls) -> list[dict[str, Any]]:
-        """Every setting with its type, default, range and meaning, as plain values."""
-        hints, meanings = typing.get_type_hints(cls), _meanings(cls)
+    def describe(cls) -> list[SettingDescription]:
+        """Return every setting with its type, default, range and meaning, as plain values."""
+        hints = typing.get_type_hints(cls)
+        meanings = _meanings(cls)
         return [
             {
                 "setting": field.name,
@@ -131,60 +142,74 @@ class Config:
             for field in dataclasses.fields(cls)
         ]
 
-    def replace(self, **changes: Any) -> Self:
-        """A copy with some settings changed, checked as strictly as a new one."""
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with some settings changed, checked as strictly as a new one."""
         return type(self).from_dict({**dataclasses.asdict(self), **changes})
+
+    def _values(self) -> dict[str, object]:
+        """Return the value of each field, not copied."""
+        return {
+            field.name: vars(self)[field.name] for field in dataclasses.fields(self)
+        }
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, Config):
+        return value.to_dict()
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
 
 
-def checked_settings(settings: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a dataclass's fields as `checked` returns them, each within its range.
+def checked_settings(settings: type, values: Mapping[str, object]) -> dict[str, object]:
+    """Return the values of a dataclass's fields as `checked` does, each within its range.
 
     A value of the wrong type or outside its range is a `ConfigError`.
     """
-    hints, typed = typing.get_type_hints(settings), dict[str, Any]()
+    hints = typing.get_type_hints(settings)
+    typed: dict[str, object] = {}
     for field in dataclasses.fields(settings):
         if field.name in values:
             where = f"{settings.__name__}.{field.name}"
-            typed[field.name] = checked(values[field.name], hints[field.name], where)
-            _check_bounds(typed[field.name], field.metadata, field.name)
+            value = checked(values[field.name], hints[field.name], where)
+            _check_bounds(value, field.metadata, field.name)
+            typed[field.name] = value
     return typed
 
 
-def _check_bounds(value: Any, bounds: Mapping[str, float], name: str) -> None:
-    for number in value if isinstance(value, tuple) else (value,):
+def _check_bounds(value: object, bounds: Mapping[str, float], name: str) -> None:
+    numbers = value if isinstance(value, tuple) else (value,)
+    for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int | float):
             continue
-        if not all(BOUNDS[kind][1](number, limit) for kind, limit in bounds.items()):
+        if not all(BOUNDS[kind].holds(number, limit) for kind, limit in bounds.items()):
             raise ConfigError(f"{name} must be {_range_words(bounds)}, not {value!r}")
 
 
 def _range_words(bounds: Mapping[str, float]) -> str:
     return " and ".join(
-        f"{BOUNDS[kind][0]} {limit:g}" for kind, limit in bounds.items()
+        f"{BOUNDS[kind].words} {limit:g}" for kind, limit in bounds.items()
     )
 
 
-def _type_words(hint: Any) -> str:
-    """'int', 'float or None', '"users" or "items"'."""
-    if typing.get_origin(hint) is typing.Literal:
-        return " or ".join(repr(value) for value in typing.get_args(hint))
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(_type_words(option) for option in typing.get_args(hint))
+def _type_words(hint: object) -> str:
+    """Return the words for a type: 'int', 'float or None', '"users" or "items"'."""
+    options = typing.get_args(hint)
+    if typing.get_origin(hint) is Literal:
+        return " or ".join(repr(value) for value in options)
+    if _is_union(hint):
+        return " or ".join(_type_words(option) for option in options)
     if hint is type(None):
         return "None"
-    return (
-        hint.__name__
-        if isinstance(hint, type) and not typing.get_args(hint)
-        else str(hint)
-    )
+    if isinstance(hint, type) and not options:
+        return hint.__name__
+    return str(hint)
+
+
+def _is_union(hint: object) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 
 def _meanings(cls: type) -> dict[str, str]:
-    """The text under each field of a class and its bases, on one line."""
+    """Return the text under each field of a class and its bases, on one line."""
     meanings: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         try:
@@ -199,180 +224,70 @@ def _meanings(cls: type) -> dict[str, str]:
     return meanings
 
 
-def checked(value: Any, hint: Any, where: str) -> Any:
+def checked(value: object, hint: object, where: str) -> object:
     """Return `value` (an int may become a float, a list a tuple) or raise `ConfigError`."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray) or is_table(value):
         raise ConfigError(
-            f"{where} must be {_type_words(hint)}, not {described(value)}"
+            f"{where} must be {_type_words(hint)}, not {described(value)}",
         )
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in inner:
-            return None
-        for option in inner:
-            with contextlib.suppress(ConfigError):
-                return checked(value, option, where)
-        raise ConfigError(f"{where} must be {_type_words(hint)}, not {value!r}")
-    if origin is typing.Literal:
-        if value in inner:
-            return value
-        guess = closest(str(value), map(str, inner))
-        hint_text = f"; did you mean {guess!r}?" if guess else ""
-        raise ConfigError(
-            f"{where} must be one of {list(inner)}, not {value!r}{hint_text}"
-        )
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ConfigError(f"{where} must be a list, not {value!r}")
-        if inner[1:] == (...,):
-            inner = inner[:1] * len(value)
-        if len(inner) != len(value):
-            raise ConfigError(
-                f"{where} must have {len(inner)} entries, not {len(value)}"
-            )
-        return tuple(checked(v, h, where) for v, h in zip(value, inner, strict=True))
-    whole = (
-        isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**300
+    if _is_union(hint):
+        return _checked_union(value, hint, where)
+    if typing.get_origin(hint) is Literal:
+        return _checked_choice(value, typing.get_args(hint), where)
+    if typing.get_origin(hint) is tuple:
+        return _checked_tuple(value, typing.get_args(hint), where)
+    return _checked_plain(value, hint, where)
+
+
+def _checked_union(value: object, hint: object, where: str) -> object:
+    options = typing.get_args(hint)
+    if value is None and type(None) in options:
+        return None
+    for option in options:
+        with contextlib.suppress(ConfigError):
+            return checked(value, option, where)
+    raise ConfigError(f"{where} must be {_type_words(hint)}, not {value!r}")
+
+
+def _checked_choice(value: object, choices: tuple[object, ...], where: str) -> object:
+    if value in choices:
+        return value
+    guess = closest(str(value), map(str, choices))
+    hint = f"; did you mean {guess!r}?" if guess else ""
+    raise ConfigError(f"{where} must be one of {list(choices)}, not {value!r}{hint}")
+
+
+def _checked_tuple(
+    value: object,
+    kinds: tuple[object, ...],
+    where: str,
+) -> tuple[object, ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"{where} must be a list, not {value!r}")
+    if kinds[1:] == (...,):
+        kinds = kinds[:1] * len(value)
+    if len(kinds) != len(value):
+        raise ConfigError(f"{where} must have {len(kinds)} entries, not {len(value)}")
+    return tuple(
+        checked(entry, kind, where) for entry, kind in zip(value, kinds, strict=True)
     )
-    if hint is float and whole:
-        return float(value)
-    target = origin or hint
-    if hint is int and isinstance(value, bool):
-        raise ConfigError(f"{where} must be an integer, not {value!r}")
-    if hint is int and isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ConfigError(f"{where} must be a 64-bit integer, not {value!r}")
-    if isinstance(target, type) and not isinstance(value, target):
-        raise ConfigError(f"{where} must be {target.__name__}, not {value!r}")
+
+
+def _checked_plain(value: object, hint: object, where: str) -> object:
+    """Return a value of a plain type; an int that a float can hold becomes one."""
+    if isinstance(value, bool):
+        if hint is int:
+            raise ConfigError(f"{where} must be an integer, not {value!r}")
+    elif isinstance(value, int):
+        if hint is float and abs(value) < 10**300:
+            return float(value)
+        if hint is int and not -(2**63) <= value < 2**63:
+            raise ConfigError(f"{where} must be a 64-bit integer, not {value!r}")
+    expected = typing.get_origin(hint) or hint
+    if isinstance(expected, type) and not isinstance(value, expected):
+        raise ConfigError(f"{where} must be {expected.__name__}, not {value!r}")
     return value
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Conditional:
-    when: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
-    """Only searched where an earlier setting has one of these values."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Range(_Conditional):
-    low: float
-    high: float
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.low <= self.high:
-            raise ConfigError(
-                f"a range must not be empty, but {self.low} > {self.high}"
-            )
-        if self.log and self.low <= 0:
-            raise ConfigError(
-                f"a logarithmic range must start above 0, not at {self.low}"
-            )
-
-    def __contains__(self, value: Any) -> bool:
-        return isinstance(value, int | float) and self.low <= value <= self.high
-
-
-@dataclasses.dataclass(frozen=True)
-class Int(_Range):
-    """A whole number from `low` to `high`, both included."""
-
-    low: int
-    high: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Float(_Range):
-    """A real number from `low` to `high`."""
-
-
-@dataclasses.dataclass(frozen=True, init=False)
-class Choice(_Conditional):
-    """One of a few values: `Choice("jaccard", "cosine")`."""
-
-    options: tuple[Any, ...]
-
-    def __init__(
-        self, *options: Any, when: Mapping[str, tuple[Any, ...]] | None = None
-    ) -> None:
-        if not options:
-            raise ConfigError("a Choice needs at least one option")
-        object.__setattr__(self, "options", options)
-        object.__setattr__(self, "when", when or {})
-
-    def __contains__(self, value: Any) -> bool:
-        return value in self.options
-
-
-Dimension: TypeAlias = Int | Float | Choice
-SearchSpace: TypeAlias = Mapping[str, Dimension]
-
-
-def active(dimension: Dimension, chosen: Mapping[str, Any]) -> bool:
-    """Whether `dimension` is searched, after the settings chosen before it."""
-    return all(chosen.get(name) in values for name, values in dimension.when.items())
-
-
-def check_space(space: SearchSpace, known: set[str], model: str) -> None:
-    """Every name must be a setting of the model, every condition refer to an earlier one."""
-    before: set[str] = set()
-    for name, dimension in space.items():
-        if name not in known:
-            raise ConfigError(
-                f"the search space of {model}: {name!r} is not one of its settings"
-            )
-        for other in dimension.when:
-            if other not in before:
-                raise ConfigError(
-                    f"{model}: {name!r} depends on {other!r}, which must come first"
-                )
-        before.add(name)
-
-
-class Registry(Generic[T]):
-    """Names in a fixed order, each resolved on first use."""
-
-    def __init__(self, kind: str, entries: dict[str, str]) -> None:
-        self._kind = kind
-        self._paths = dict(entries)
-        self._classes: dict[str, type[T]] = {}
-
-    def available(self) -> list[str]:
-        """The registered names, in catalogue order."""
-        return list(self._paths)
-
-    def get(self, name: str) -> type[T]:
-        """The class behind `name`; an unknown name is answered with the closest one."""
-        if name not in self._paths:
-            raise UnknownNameError(self._kind, name, self._paths)
-        if name not in self._classes:
-            module, _, attribute = self._paths[name].partition(":")
-            try:
-                self._classes[name] = getattr(
-                    importlib.import_module(module), attribute
-                )
-            except ModuleNotFoundError as error:
-                if error.name != "torch":
-                    raise
-                raise MissingExtraError(f"the {self._kind} {name!r}", "torch") from None
-        return self._classes[name]
-
-    def describe(self, name: str) -> dict[str, str]:
-        """The name, and the first lines of its module (what it is) and class (how it works)."""
-        cls = self.get(name)
-        module = sys.modules[cls.__module__].__doc__ or ""
-        first = [text.strip().split("\n\n")[0] for text in (module, cls.__doc__ or "")]
-        what, how = (" ".join(text.split()) for text in first)
-        return {"name": name, "what": what.removeprefix(f"`{name}`: "), "how": how}
-
-    def register(self, name: str, cls: type[T]) -> None:
-        """Add a class of the user's own under a new name."""
-        if name in self._paths:
-            raise ConfigError(
-                f"{self._kind} {name!r} exists already; choose another name"
-            )
-        self._paths[name] = ""
-        self._classes[name] = cls

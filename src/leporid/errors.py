@@ -6,7 +6,8 @@ import importlib.metadata
 import json
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from types import ModuleType
+from typing import TypedDict
 from urllib.parse import unquote
 
 
@@ -43,21 +44,32 @@ class MissingExtraError(LeporidError, ImportError):
         )
 
 
+class _Origin(TypedDict, total=False):
+    """Where a package was installed from (PEP 610)."""
+
+    url: str
+    vcs_info: dict[str, str]
+    dir_info: dict[str, bool]
+
+
 def install_command(extra: str) -> str:
-    """What installs an extra from where this package came from (PEP 610), or from the index."""
-    origin: dict[str, Any] = {}
+    """Return what installs an extra from where this package came from, or from the index."""
+    origin: _Origin = {}
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         text = importlib.metadata.distribution("leporid").read_text("direct_url.json")
         origin = json.loads(text or "{}")
-    url, vcs = origin.get("url", ""), origin.get("vcs_info", {}).get("vcs")
+    url = origin.get("url", "")
     if origin.get("dir_info", {}).get("editable"):
         return f"pip install -e '{unquote(url.removeprefix('file://'))}[{extra}]'"
+    if not url:
+        return f"pip install 'leporid[{extra}]'"
+    vcs = origin.get("vcs_info", {}).get("vcs")
     address = f"{vcs}+{url}" if vcs else url
-    return f"pip install 'leporid[{extra}]{f' @ {address}' if url else ''}'"
+    return f"pip install 'leporid[{extra}] @ {address}'"
 
 
-def import_extra(package: str, feature: str, extra: str) -> Any:
-    """The module, or a `MissingExtraError`."""
+def import_extra(package: str, feature: str, extra: str) -> ModuleType:
+    """Import a package of an extra; where it is missing, raise a `MissingExtraError`."""
     try:
         return importlib.import_module(package)
     except ImportError:
@@ -70,11 +82,9 @@ class UnknownNameError(LeporidError, LookupError, ValueError):
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
         guess = closest(str(name), known)
-        hint = (
-            f"did you mean {guess!r}?"
-            if guess
-            else f"choose one of: {', '.join(known)}"
-        )
+        hint = f"choose one of: {', '.join(known)}"
+        if guess:
+            hint = f"did you mean {guess!r}?"
         super().__init__(f"unknown {kind} {name!r}: {hint}")
 
 
@@ -91,29 +101,31 @@ class LeporidWarning(UserWarning):
 
 
 def warn(message: str, stacklevel: int = 2) -> None:
-    """A `LeporidWarning` at the caller (1), its caller (2) and so on."""
+    """Raise a `LeporidWarning` at the caller (1), its caller (2) and so on."""
     warnings.warn(message, LeporidWarning, stacklevel=stacklevel + 1)
 
 
-_OTHER_WORDS = {"gpu": "cuda", "nvidia": "cuda"}
+_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda"}
 """Words for the same thing that are not spelled alike."""
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name nearest in spelling (in any case) to `name`, or None when nothing is near."""
-    lowered = {candidate.lower(): candidate for candidate in known}
-    if _OTHER_WORDS.get(name.lower()) in lowered:
-        return lowered[_OTHER_WORDS[name.lower()]]
-    found = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.5)
-    return lowered[found[0]] if found else None
+    """Return the known name nearest in spelling (in any case), or None when nothing is near."""
+    by_lower_case = {candidate.lower(): candidate for candidate in known}
+    name = name.lower()
+    synonym = _SYNONYMS.get(name)
+    if synonym in by_lower_case:
+        return by_lower_case[synonym]
+    matches = difflib.get_close_matches(name, list(by_lower_case), n=1, cutoff=0.5)
+    return by_lower_case[matches[0]] if matches else None
 
 
 def shortened(text: object, most: int = 200) -> str:
-    """Text for a message: one line, and not a whole file."""
+    """Return text for a message: one line, and not a whole file."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else f"{line[:most]}..."
 
 
 def article(word: str) -> str:
-    """A word with its article: 'a user', 'an item', 'an int', 'a uint8'."""
+    """Return a word with its article: 'a user', 'an item', 'an int', 'a uint8'."""
     return f"an {word}" if word[:1].lower() in "aeio" else f"a {word}"

@@ -2,10 +2,10 @@
 
 import html
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leporid.artifacts import atomic_path
 from leporid.machine import versions
@@ -15,9 +15,9 @@ def fill_template(
     package: str,
     name: str,
     filters: Mapping[str, Callable[..., str]] | None = None,
-    **values: Any,
+    **values: object,
 ) -> str:
-    """The Jinja2 template `templates/<name>` of a package; HTML escapes values."""
+    """Fill the Jinja2 template `templates/<name>` of a package; HTML escapes values."""
     from jinja2 import Environment, StrictUndefined
 
     pages = Environment(
@@ -40,7 +40,16 @@ class Series(NamedTuple):
     colour: int
     """A class of the template: f0 is grey."""
     labels: Sequence[str] = ()
-    """Of the points; without them a line joins the points."""
+    """A label for each point; without them a line joins the points."""
+
+
+class _Axis(NamedTuple):
+    """An axis that begins and ends at round numbers."""
+
+    place: Callable[[float], float]
+    """Where a value stands, in percent of the axis."""
+    ticks: list[tuple[float, str]]
+    """The place and the label of each tick."""
 
 
 def chart_html(
@@ -48,45 +57,51 @@ def chart_html(
     x_name: str,
     caption: str,
     log: bool = False,
-    named: Any = (),
+    named: Collection[str] = (),
 ) -> str:
-    """Lines and points over the whole width; `log` is for x, `named` labels are written out."""
-    every = [point for one in series for point in one.points]
-    if not every:
+    """Draw lines and points over the whole width.
+
+    `log` is for x. Of the labels, those in `named` are written beside their points.
+    """
+    points = [point for each in series for point in each.points]
+    if not points:
         return ""
-    axes = {"x": _axis([x for x, _ in every], log), "y": _axis([y for _, y in every])}
-    about: dict[str, Any] = {
-        "caption": caption,
-        "x_name": x_name,
-        "named": named,
-        **axes,
-    }
     return fill_template(
-        "leporid", "figures.html", part="chart", series=series, **about
+        "leporid",
+        "figures.html",
+        part="chart",
+        series=series,
+        caption=caption,
+        x_name=x_name,
+        named=named,
+        x=_axis([x for x, _ in points], log),
+        y=_axis([y for _, y in points]),
     )
 
 
 def bars_html(
     values: Mapping[str, float],
     caption: str,
-    intervals: Any = None,
+    intervals: Mapping[str, Sequence[float]] | None = None,
     of_100: bool = False,
 ) -> str:
-    """A bar for each name, the first one in colour; its end is the largest value, or 100."""
-    about: dict[str, Any] = {
-        "intervals": intervals or {},
-        "caption": caption,
-        "of_100": of_100,
-    }
-    return fill_template("leporid", "figures.html", part="bars", values=values, **about)
+    """Draw a bar for each name, the first one in colour, up to the largest value or to 100."""
+    return fill_template(
+        "leporid",
+        "figures.html",
+        part="bars",
+        values=values,
+        intervals=intervals or {},
+        caption=caption,
+        of_100=of_100,
+    )
 
 
-def _axis(
-    values: Sequence[float], log: bool = False
-) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """Where a value stands, in percent of an axis that begins and ends at round numbers; ticks."""
+def _axis(values: Sequence[float], log: bool = False) -> _Axis:
+    """Return an axis that holds all values."""
     scaled = [math.log10(value) if log else value for value in values]
-    low, high = min(scaled), max(scaled)
+    low = min(scaled)
+    high = max(scaled)
     # About four steps of 1, 2 or 5 times a power of ten; on a logarithmic axis powers of ten.
     rough = (high - low or abs(high) or 1.0) / 4
     power = 10.0 ** math.floor(math.log10(rough))
@@ -95,35 +110,36 @@ def _axis(
     count = max(1, math.ceil(round(high / step, 6)) - first)
 
     def place(value: float) -> float:
-        return round(
-            100 * ((math.log10(value) if log else value) / step - first) / count, 2
-        )
+        position = math.log10(value) if log else value
+        return round(100 * (position / step - first) / count, 2)
 
-    marks = [(first + i) * step for i in range(count + 1)]
-    return place, [
-        (place(m), f"{m:.6g}") for m in ((10.0**m if log else m) for m in marks)
-    ]
+    ticks = []
+    for number in range(first, first + count + 1):
+        value = 10.0 ** (number * step) if log else number * step
+        ticks.append((place(value), f"{value:.6g}"))
+    return _Axis(place, ticks)
 
 
-def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
-    """Any list of dictionaries as a sortable table; columns of words are set left."""
+def rows_html(rows: Sequence[Mapping[str, object]], caption: str) -> str:
+    """Show dictionaries as the rows of a sortable table; columns of words are set left."""
     if not rows:
         return ""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     words = {
         key for key in columns if all(isinstance(row.get(key, ""), str) for row in rows)
     }
-    values: dict[str, Any] = {
-        "rows": rows,
-        "columns": columns,
-        "caption": caption,
-        "words": words,
-    }
-    return fill_template("leporid", "rows.html", **values)
+    return fill_template(
+        "leporid",
+        "rows.html",
+        rows=rows,
+        columns=columns,
+        caption=caption,
+        words=words,
+    )
 
 
-def folded_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
-    """The same behind a line that opens it."""
+def folded_html(rows: Sequence[Mapping[str, object]], caption: str) -> str:
+    """Show dictionaries as the rows of a table, behind a line that opens it."""
     return f"<details><summary>{html.escape(caption)}</summary>{rows_html(rows, '')}</details>"
 
 
@@ -139,14 +155,13 @@ def write_report(
         {"package": name, "version": version} for name, version in versions().items()
     ]
     environment = ("Environment", folded_html(rows, "What the report was made with"))
-    shown = [section for section in (*sections, environment) if section[1]]
-    values: dict[str, Any] = {
-        "title": title,
-        "summary": summary.splitlines(),
-        "sections": shown,
-    }
+    page = fill_template(
+        "leporid",
+        "report.html",
+        title=title,
+        summary=summary.splitlines(),
+        sections=[section for section in (*sections, environment) if section[1]],
+    )
     with atomic_path(path) as target:
-        target.write_text(
-            fill_template("leporid", "report.html", **values), encoding="utf-8"
-        )
+        target.write_text(page, encoding="utf-8")
     return Path(path)

@@ -1,20 +1,11 @@
-"""Initial embeddings by name: what `leporid.embeddings` offers to pages and programs."""
+"""Initial embeddings by name: what `leporid.embeddings` offers to pages and programs.
 
-from leporid.embeddings import (
-    Embedding,
-    InitialEmbeddings,
-    Initializer,
-    InitializerConfig,
-    available,
-    cached_fit,
-    describe,
-    get,
-    initial_embeddings,
-    register,
-    standardize,
-)
+Names are loaded on first use, like those of every package.
+"""
 
-__all__ = [
+from leporid import embeddings
+
+_NAMES = [
     "Embedding",
     "InitialEmbeddings",
     "Initializer",
@@ -27,3 +18,15 @@ __all__ = [
     "register",
     "standardize",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name of `leporid.embeddings`."""
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(embeddings, name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return _NAMES

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -29,26 +29,44 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 _PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
-_UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+"""Bytes in each unit of memory, in lower case and without the final b."""
 _CGROUP = Path("/sys/fs/cgroup")
 LIBRARIES = 120_000_000
 """What the libraries and kernels that are not loaded yet will take."""
 _MIN_SPEEDUP = 1.3
 """All cores must be this much faster than one: waiting threads spin on cores requests need."""
 _REPEATS = 5
-_LOCAL = threading.local()
 _TURN = threading.RLock()
 _TIMING_SECONDS = 1.0
 """Seconds after which no further repeat begins."""
 
 
+class _ThreadState(threading.local):
+    """What each thread knows of itself."""
+
+    works_alone = False
+    """Whether kernels that the thread runs use no other thread."""
+
+
+_THREAD = _ThreadState()
+
+
 def versions() -> dict[str, str]:
-    """Versions of Python, the platform and the packages that can change a number."""
-    machine = f"{platform.system()}-{platform.machine()}"
+    """Return versions of Python, the platform and the packages that can change a number."""
     installed = {
         "python": platform.python_version(),
-        "platform": machine,
+        "platform": f"{platform.system()}-{platform.machine()}",
         "leporid": __version__,
     }
     for package in _PACKAGES:
@@ -69,9 +87,9 @@ def check_device(device: object) -> None:
         return
     if kind not in ("cuda", "mps") or (colon and not number.isdecimal()):
         guess = closest(kind, ("auto", "cpu", "cuda"))
-        hint = (
-            f"did you mean {guess!r}?" if guess else "choose auto, cpu, cuda or cuda:1"
-        )
+        hint = "choose auto, cpu, cuda or cuda:1"
+        if guess:
+            hint = f"did you mean {guess!r}?"
         raise ConfigError(f"there is no device {device!r}: {hint}")
     torch = import_extra("torch", f"the device {name!r}", "torch")
     if kind == "mps":
@@ -91,25 +109,26 @@ def check_device(device: object) -> None:
 
 
 def parse_memory(text: str | int) -> int:
-    """Bytes: 2GB is 2 * 10^9, 2GiB is 2 * 2^30, a plain number is bytes."""
+    """Return bytes: 2GB is 2 * 10^9, 2GiB is 2 * 2^30, a plain number is bytes."""
     if isinstance(text, int) and not isinstance(text, bool):
         amount = float(text)
     else:
-        found = re.fullmatch(
-            r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", str(text).lower()
+        match = re.fullmatch(
+            r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]i?|)b?\s*",
+            str(text).lower(),
         )
-        if not found:
+        if not match:
             raise ConfigError(
                 f"memory must be an amount such as 2GB or 512MB, not {text!r}"
             )
-        amount = float(found[1]) * _UNITS[found[2]]
+        amount = float(match["number"]) * _UNITS[match["unit"]]
     if amount < 1:
         raise ConfigError(f"memory must be positive, not {text!r}")
     return int(amount)
 
 
 def format_bytes(count: float) -> str:
-    """1.2 GB, 340 MB."""
+    """Return an amount of memory in words: 1.2 GB, 340 MB."""
     for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if count >= size:
             return f"{count / size:.3g} {unit}"
@@ -117,13 +136,12 @@ def format_bytes(count: float) -> str:
 
 
 def memory_left(limit: int) -> int:
-    """Bytes of `limit` that the process has not taken yet; an error where there are none."""
+    """Return the bytes of `limit` that the process has not taken yet, or refuse the limit."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(
-            0
-        )  # glibc keeps up to 32 MB of every array that is freed
-    usage = psutil.Process().memory_info()
-    taken = int(usage.rss - getattr(usage, "shared", 0))
+        # glibc keeps up to 32 MB of every array that is freed
+        ctypes.CDLL(None).malloc_trim(0)
+    usage = psutil.Process().memory_info()._asdict()
+    taken = int(usage["rss"] - usage.get("shared", 0))
     left = limit - taken - LIBRARIES
     if left <= 0:
         raise ConfigError(
@@ -134,7 +152,7 @@ def memory_left(limit: int) -> int:
 
 
 def free_memory() -> int:
-    """Bytes this process may still take: the machine's, or its control group's if that is less."""
+    """Return the bytes this process may still take, of the machine or of its control group."""
     free = int(psutil.virtual_memory().available)
     try:
         limit = int((_CGROUP / "memory.max").read_text())
@@ -145,38 +163,47 @@ def free_memory() -> int:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """Kernel threads of a `threads=` argument, None for all cores; at most `NUMBA_NUM_THREADS`."""
+    """Return the kernel threads of a `threads=` argument: all cores for None.
+
+    `NUMBA_NUM_THREADS` is the most.
+    """
     import numba
 
     if threads is not None and threads < 1:
         raise ConfigError(
             f"threads must be at least 1, not {threads}; None means all cores"
         )
-    settings: Any = numba.config
     if threads is None:
-        affinity = getattr(os, "sched_getaffinity", None)
-        threads = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return min(int(settings.NUMBA_NUM_THREADS), threads)
+        threads = _cores()
+    return min(int(vars(numba.config)["NUMBA_NUM_THREADS"]), threads)
+
+
+def _cores() -> int:
+    """Return the cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows
+        return os.cpu_count() or 1
 
 
 def work_alone() -> None:
-    """From now on, kernels that this thread runs use no other thread: it answers requests."""
+    """Make kernels that this thread runs use no other thread, because it answers requests."""
     import numba
 
     numba.set_num_threads(1)
-    _LOCAL.alone = True
+    _THREAD.works_alone = True
 
 
 @contextlib.contextmanager
 def one_thread_pool(threads: int | None = None) -> Iterator[int]:
-    """Run numba kernels on `threads` threads with BLAS held to one; yields the number used.
+    """Run numba kernels on `threads` threads with BLAS held to one; yield the number used.
 
     Threads take turns: BLAS's limit belongs to the process, and two threads that set and restore it
     at once could leave it at one for good. Sums over another number of threads round differently.
     """
     import numba
 
-    if hasattr(_LOCAL, "alone"):
+    if _THREAD.works_alone:
         yield 1
         return
     count = resolve_threads(threads)
@@ -191,7 +218,7 @@ def one_thread_pool(threads: int | None = None) -> Iterator[int]:
 
 @functools.lru_cache(maxsize=1)
 def _blas_pools(modules: int) -> "ThreadpoolController":
-    """The BLAS libraries this process has loaded; looked for again once it has other `modules`.
+    """Return the BLAS libraries this process has loaded; look again once it has other `modules`.
 
     To look takes a millisecond, more than many kernels: small logs would spend their time on it.
     A library comes with the module that needs it.
@@ -201,7 +228,7 @@ def _blas_pools(modules: int) -> "ThreadpoolController":
     return ThreadpoolController().select(user_api="blas")
 
 
-def on_each_thread(work: Callable[[int], Any], threads: int) -> None:
+def on_each_thread(work: Callable[[int], object], threads: int) -> None:
     """Call `work(0)`, ..., `work(threads - 1)` at once, for kernels that release the GIL.
 
     Kernels compile in half the time without numba's parallel mode. `work` must not call this again.
@@ -217,28 +244,32 @@ def on_each_thread(work: Callable[[int], Any], threads: int) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _pool(process: int) -> ThreadPoolExecutor:
-    """Threads that wait for work: to start some for each product costs a third of a solution.
+    """Return threads that wait for work; new ones for each product cost a third of a solution.
 
-    They do not live on in a forked process, which gets others.
+    Threads do not live on in a forked process, which gets others.
     """
     return ThreadPoolExecutor(os.cpu_count(), "kernels")
 
 
 def on_each_share(
-    work: Callable[[int, int, int], Any], first: int, stop: int, threads: int
+    work: Callable[[int, int, int], object],
+    first: int,
+    stop: int,
+    threads: int,
 ) -> None:
-    """`work(thread, begin, end)` on each thread, with its share of the rows [first, stop)."""
-    bounds = [
-        first + (stop - first) * thread // threads for thread in range(threads + 1)
-    ]
-    on_each_thread(
-        lambda thread: work(thread, bounds[thread], bounds[thread + 1]), threads
-    )
+    """Call `work(thread, begin, end)` on each thread, with a share of the rows [first, stop)."""
+    rows = stop - first
+    bounds = [first + rows * thread // threads for thread in range(threads + 1)]
+
+    def work_on_share(thread: int) -> None:
+        work(thread, bounds[thread], bounds[thread + 1])
+
+    on_each_thread(work_on_share, threads)
 
 
 @contextlib.contextmanager
 def kept_torch_threads() -> Iterator[None]:
-    """Torch, where it is installed, has as many threads after the block as before it.
+    """Give torch, where it is installed, as many threads after the block as before it.
 
     A numba kernel can change the number of OpenMP threads of the whole process, torch's too, and
     sums over another number of threads round differently.
@@ -253,8 +284,8 @@ def kept_torch_threads() -> Iterator[None]:
         yield
 
 
-def choose_torch_threads(score: Callable[[], Any]) -> int | None:
-    """Torch's threads for a model, by timing `score` on one and on all; None without torch."""
+def choose_torch_threads(score: Callable[[], object]) -> int | None:
+    """Choose torch's threads by timing `score` on one and on all; None without torch."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None
@@ -278,7 +309,7 @@ def choose_torch_threads(score: Callable[[], Any]) -> int | None:
 
 @contextlib.contextmanager
 def torch_threads(threads: int | None) -> Iterator[None]:
-    """Torch uses this many threads within the block; None leaves it alone."""
+    """Let torch use this many threads within the block; None leaves it alone."""
     if threads is None:
         yield
         return

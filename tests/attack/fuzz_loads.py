@@ -26,7 +26,7 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leporid.data import Split, files, load, load_items, read_ids, store_interactions
+from leporid.data import Split, delimited, load, load_items, read_ids, store_interactions
 from leporid.errors import LeporidError, LeporidWarning
 from tests.data.strategies import external_rows
 
@@ -214,7 +214,7 @@ def attack_log(random_: random.Random, folder: Path) -> None:
         content = broken(random_, content)
     (folder / name).write_bytes(content)
     longest = random_.choice([200, 300, 4 << 20, 4 << 20])
-    with readable(whole), mock.patch.object(files, "LONGEST_ROW", longest):
+    with readable(whole), mock.patch.object(delimited, "LONGEST_ROW", longest):
         data = load(folder / name, **options)
     if whole:
         assert external_rows(data) == expected(rows), (name, options)

@@ -215,7 +215,7 @@ def resealed(path: Path) -> None:
         if not file.is_file():
             continue  # it was replaced by one that never ends
         try:
-            manifest = json.loads(file.read_text())
+            manifest = read_json(file)
             for kind, files in manifest["kinds"].items():
                 write_manifest(
                     file.parent, kind, *(n for n in files if (file.parent / n).is_file())

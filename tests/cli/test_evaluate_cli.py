@@ -143,7 +143,7 @@ def test_unknown_user_and_missing_model(log: Path, recommendations: Path, tmp_pa
         file.write("ghost,i01,1\n")
     with pytest.raises(UnknownIdError, match="'ghost'"):
         run("--recommendations", recommendations, "--data", log)
-    with pytest.raises(DataError, match=r"no model\.json"):
+    with pytest.raises(DataError, match="holds no trained model"):
         run(tmp_path, "--data", log)
     with pytest.raises(ConfigError, match="either"):
         run("--data", log)

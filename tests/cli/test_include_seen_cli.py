@@ -113,7 +113,7 @@ def test_repeats_are_those_of_the_goal_and_choose_says_where_they_are_rare(tmp_p
 
 
 def test_choose_prints_the_option_again(log: Path, tmp_path: Path) -> None:
-    options = ("--budget", "3s", "--only", "toppop,frequency")
+    options = ("--budget", "3s", "--models", "toppop,frequency")
     done = call("choose", log, "--include-seen", *options, "-o", tmp_path / "run")
     assert f"leporid train {log} --include-seen --model" in done.stdout
     assert Recommender.load(tmp_path / "run" / "model").fitting.include_seen

@@ -90,6 +90,13 @@ def test_tune_prints_the_best_settings(log: Path, tmp_path: Path) -> None:
     assert "None" not in table.stdout.partition("best:")[2]
 
 
+def test_an_option_of_the_study_is_no_setting(log: Path) -> None:
+    arguments = ["tune", "ease", str(log), "--core", "2", "--set", "inner_validation=true"]
+    error = runner.invoke(app, arguments).exception
+    assert isinstance(error, ConfigError)
+    assert str(error) == "inner_validation is no setting of ease: use --inner-validation for it"
+
+
 def test_inner_validation_is_another_study_and_says_what_it_evaluated_on(log: Path) -> None:
     arguments = ["tune", "ease", str(log), "--core", "2", "--trials", "2", "--set", "l2=3.5"]
     studies = []

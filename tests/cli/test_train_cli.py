@@ -19,7 +19,7 @@ import leporid
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.models import Recommender, get
-from leporid.models.neural import trainer as loop
+from leporid.models.neural import cuda_graph
 from leporid.runs import RunRecord
 
 
@@ -111,13 +111,13 @@ def test_a_finished_run_is_not_trained_again_to_make_it_final(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[int] = []
-    step = loop.Backward.__call__
+    step = cuda_graph.Backward.__call__
 
     def counted(self: Any, *batch: Any) -> Any:
         trained.append(1)
         return step(self, *batch)
 
-    monkeypatch.setattr(loop.Backward, "__call__", counted)
+    monkeypatch.setattr(cuda_graph.Backward, "__call__", counted)
     call("train", log, *SHORT, "-o", tmp_path / "r")
     first = RunRecord.read(tmp_path / "r" / "record.json")
     with (tmp_path / "r" / "history.csv").open() as file:
@@ -163,14 +163,14 @@ def test_a_folder_is_loaded_as_it_is_served(log: Path, tmp_path: Path) -> None:
     for cls in (Recommender, get("ease")):
         assert cls.load(run).fitting.final
         assert not cls.load(run / "validated").fitting.final
-    with pytest.raises(DataError, match="holds a ease model, not a ItemKNN"):
+    with pytest.raises(DataError, match="holds an ease model, not an ItemKNN"):
         get("itemknn").load(run)
 
 
 def test_a_folder_without_a_model_is_told_apart_by_how_it_came_about(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = loop.Backward.__call__
+    step = cuda_graph.Backward.__call__
 
     def interrupted(self: Any, *batch: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
@@ -178,7 +178,7 @@ def test_a_folder_without_a_model_is_told_apart_by_how_it_came_about(
 
     run = tmp_path / "r"
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Backward, "__call__", interrupted)
+        patch.setattr(cuda_graph.Backward, "__call__", interrupted)
         assert call("train", log, *SHORT, "-o", run, fails=True).exit_code != 0
     (tmp_path / "empty").mkdir()
     told = {
@@ -227,7 +227,7 @@ def test_an_initialiser_without_its_item_table_is_refused_before_the_log_is_read
 def test_a_log_without_a_terminal_says_what_is_going_on(log: Path, tmp_path: Path) -> None:
     arguments = ["train", log, "--model", "ease", "-o", tmp_path / "r"]
     lines = call(*arguments, LEPORID_PROGRESS="").stderr.splitlines()
-    assert lines[-3:] == ["ease", "baseline TopPop", "baseline ItemKNN"]
+    assert lines[-3:] == ["baseline TopPop", "baseline ItemKNN", "ease"]
     assert "ease" not in call(*arguments).stderr.splitlines()
     assert call(*arguments, "--json", LEPORID_PROGRESS="").stderr == ""
 

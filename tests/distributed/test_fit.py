@@ -298,7 +298,7 @@ def test_what_a_cluster_cannot_do_is_refused_first(client: Any, X: sparse.csr_ar
             model.fit(X, client=client, progress=progress)
         assert progress.stages == []
 
-    refused(Leporid(device="cuda"), X, client, "on their CPUs")
+    refused(Leporid(device="cuda"), X, client, "on their CPUs|is not there")
     refused(Leporid(metric="precomputed"), X, client, "takes interactions")
     refused(Leporid(), leporid.knn_graph(X, k=3), client, "takes interactions")
     refused(Leporid(), X, "tcp://127.0.0.1:8786", "must be a distributed.Client, not a str")

@@ -14,7 +14,7 @@ from leporid.data import IdMap, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import evaluate, scorers
 from leporid.evaluation import evaluator as evaluate_module
-from leporid.models.persistence import Fitting
+from leporid.models.fitting import Fitting
 from leporid.ranking import TopK, masked_top_k, masked_top_k_torch
 from tests.evaluation.helpers import make_split, random_split
 

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.config import Choice, Float, Int
 from leporid.data import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
-from leporid.models import FitContext, train
+from leporid.models import FitContext, fit, train
 from leporid.models.closed_form.ease import EASE
 from leporid.progress import NullProgress
 from leporid.runs import Journal, tune
 from leporid.runs import tuning as study_module
+from leporid.search_space import Choice, Float, Int
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 
@@ -333,14 +333,23 @@ def test_what_a_trial_trained_is_what_it_says(monkeypatch: pytest.MonkeyPatch) -
     """The settings on record are those of the network, recipe and all; `train` takes the same."""
     fitted: list[Any] = []
 
-    def watched(*args: Any, **options: Any) -> Any:
-        fitted.append(train(*args, **options))
+    def watched(*args: Any) -> Any:
+        fitted.append(fit(*args))
         return fitted[-1]
 
-    monkeypatch.setattr(study_module, "train", watched)
+    monkeypatch.setattr(study_module, "fit", watched)
     quick: dict[str, Any] = {"dim": 4, "steps": 2, "eval_every": 1, "device": "cpu"}
     space: Any = {"lr": Float(1e-4, 1e-1, log=True)}
     for recipe in ({}, {"recipe": None}, {"recipe": "paper"}):
         result = tune("bpr", make_split(), 1, space=space, **recipe, **quick)
         again = train("bpr", make_split(), init=None, progress=False, **recipe, **quick)
         assert result.best_config == fitted[-1].config.to_dict() == again.config.to_dict()
+
+
+def test_vectors_of_your_own_set_the_dimension_on_record() -> None:
+    split = make_split()
+    vectors = leporid.initializers.initial_embeddings("svd", split.train, dim=4, cache=False)
+    space: Any = {"lr": Float(1e-4, 1e-1, log=True)}
+    quick: dict[str, Any] = {"steps": 2, "eval_every": 0, "device": "cpu", "recipe": None}
+    result = tune("bpr", split, 1, space=space, init=vectors, **quick)
+    assert result.best_config["dim"] == 4

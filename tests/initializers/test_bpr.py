@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from leporid.embeddings.bpr import BPR, bpr_update, partner
+from leporid.embeddings.bpr import BPRInitializer, bpr_update, partner
 from leporid.errors import ConfigError
 from tests.initializers.helpers import SplitMix, make_interactions, planted
 
@@ -68,7 +68,7 @@ def reference_bpr(train: Any, config: Any, n_blocks: int = 16) -> tuple[Any, Any
 
 def test_the_kernel_is_plain_stochastic_gradient_descent() -> None:
     train = planted(40, 34)
-    bpr = BPR(dim=5, epochs=3, seed=8)
+    bpr = BPRInitializer(dim=5, epochs=3, seed=8)
     made = bpr.fit(train)
     users, items = reference_bpr(train, bpr.config)
     np.testing.assert_allclose(made.users.vectors, users, atol=1e-4)
@@ -88,7 +88,7 @@ def auc(users: Any, items: Any, seen: Any, hidden: Any) -> float:
 def test_held_out_items_rank_high_on_planted_data() -> None:
     full = planted(200, 90, seed=3).csr().toarray() > 0
     hidden = full & (np.random.default_rng(1).random(full.shape) < 0.2)
-    made = BPR(dim=8, seed=1).fit(make_interactions(full & ~hidden))
+    made = BPRInitializer(dim=8, seed=1).fit(make_interactions(full & ~hidden))
     assert np.isfinite(made.users.vectors).all()
     found = auc(made.users.vectors, made.items.vectors, full & ~hidden, hidden)
     # A ranking that knew the communities, and nothing else, would reach this.
@@ -117,15 +117,15 @@ def test_no_two_tasks_of_a_round_share_items_and_every_pair_of_blocks_meets() ->
 def test_same_bits_on_any_number_of_threads_and_other_bits_for_another_seed() -> None:
     train = planted(150, 70)
     threads = numba.get_num_threads()
-    made = BPR(dim=8, epochs=3, seed=5).fit(train)
+    made = BPRInitializer(dim=8, epochs=3, seed=5).fit(train)
     try:
         numba.set_num_threads(1)
-        alone = BPR(dim=8, epochs=3, seed=5).fit(train)
+        alone = BPRInitializer(dim=8, epochs=3, seed=5).fit(train)
     finally:
         numba.set_num_threads(threads)
     np.testing.assert_array_equal(made.users.vectors, alone.users.vectors)
     np.testing.assert_array_equal(made.items.vectors, alone.items.vectors)
-    other = BPR(dim=8, epochs=3, seed=6).fit(train)
+    other = BPRInitializer(dim=8, epochs=3, seed=6).fit(train)
     assert not np.allclose(made.users.vectors, other.users.vectors)
 
 
@@ -133,17 +133,17 @@ def test_users_with_every_item_and_tiny_data_do_no_harm() -> None:
     dense = np.zeros((3, 4), bool)
     dense[0] = True
     dense[1, :2] = True
-    made = BPR(dim=3, epochs=2).fit(make_interactions(dense))
+    made = BPRInitializer(dim=3, epochs=2).fit(make_interactions(dense))
     assert np.isfinite(made.users.vectors).all()
     assert np.isfinite(
-        BPR(dim=2, epochs=2).fit(make_interactions(dense[:, :1])).items.vectors
+        BPRInitializer(dim=2, epochs=2).fit(make_interactions(dense[:, :1])).items.vectors
     ).all()
 
 
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="step"):
-        BPR(step=20.0)
+        BPRInitializer(step=20.0)
     with pytest.raises(ConfigError, match="step must be above 0"):
-        BPR(step=0.0)
+        BPRInitializer(step=0.0)
     with pytest.raises(ConfigError, match="epochs"):
-        BPR(epochs=0)
+        BPRInitializer(epochs=0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from leporid.models.neural.layers import row_penalty, table_bpr_loss
+from leporid.models.neural.bpr_loss import row_penalty, table_bpr_loss
 
 # float32 goes through the compiled kernel, float64 through torch, as float32 on a GPU does.
 DTYPES = [torch.float32, torch.float64]

@@ -14,7 +14,7 @@ from scipy import sparse
 from leporid.data import synthesize, temporal_split
 from leporid.errors import ConfigError
 from leporid.graph import canonical
-from leporid.models.closed_form.ials import IALS, Columns, IALSConfig, first_factors
+from leporid.models.closed_form.ials import IALS, FixedSide, IALSConfig, first_factors
 from tests.test_contract import make_split
 
 
@@ -61,14 +61,14 @@ def solved(
 
 def test_a_half_step_solves_the_normal_equations() -> None:
     x, q, config = random_problem()
-    found = Columns.of(q, config).solve(canonical(sparse.csr_array(x)))
+    found = FixedSide.of(q, config).solve(canonical(sparse.csr_array(x)))
     np.testing.assert_allclose(found, solved(x, q, config), rtol=1e-4, atol=1e-6)
     assert not found[3].any()
 
 
 def test_a_row_without_entries_is_zero_also_where_nothing_penalises_it() -> None:
     x, q, config = random_problem()
-    columns = Columns.of(q, dataclasses.replace(config, unobserved_weight=0.0))
+    columns = FixedSide.of(q, dataclasses.replace(config, unobserved_weight=0.0))
     found = columns.solve(canonical(sparse.csr_array(x)))
     assert np.isfinite(found).all()
     assert not found[3].any()
@@ -81,13 +81,13 @@ def test_badly_conditioned_systems_are_solved_too() -> None:
     x = (rng.random((40, 60)) < 0.2).astype(np.float64)
     q = (rng.normal(size=(60, 24)) * np.geomspace(1, 0.02, 24)).astype(np.float32)
     config = IALSConfig(dim=24, l2=1e-4, unobserved_weight=0.005)
-    found = Columns.of(q, config).solve(canonical(sparse.csr_array(x))) @ q.T
+    found = FixedSide.of(q, config).solve(canonical(sparse.csr_array(x))) @ q.T
     np.testing.assert_allclose(found, solved(x, q, config) @ q.T, atol=2e-4)
 
 
 def test_two_steps_are_the_best_of_their_krylov_space_and_the_solution_stays() -> None:
     x, q, config = random_problem()
-    columns, rows = Columns.of(q, config), canonical(sparse.csr_array(x))
+    columns, rows = FixedSide.of(q, config), canonical(sparse.csr_array(x))
     best = solved(x, q, config).astype(np.float32)
     start = np.random.default_rng(1).normal(size=best.shape).astype(np.float32)
     start[3] = 0.0
@@ -126,7 +126,7 @@ def test_the_fit_is_the_same_to_the_bit_on_any_number_of_threads() -> None:
             fits.append(IALS(dim=8, iterations=3).fit(split, seed=4))
     np.testing.assert_array_equal(fits[0].user_factors, fits[1].user_factors)
     np.testing.assert_array_equal(fits[0].item_factors, fits[1].item_factors)
-    columns, rows = Columns.of(fits[0].item_factors, fits[0].config), canonical(split.train.csr())
+    columns, rows = FixedSide.of(fits[0].item_factors, fits[0].config), canonical(split.train.csr())
     expected = columns.solve(rows)
     np.testing.assert_array_equal(columns.solve(rows, threads=4), expected)
 
@@ -140,9 +140,9 @@ def test_every_half_step_lowers_the_objective() -> None:
     items = np.random.default_rng(2).normal(size=(x.shape[1], 4)).astype(np.float32)
     values = [objective(x, users, items, config)]
     for _ in range(6):
-        items = Columns.of(users, config).solve(columns, items)
+        items = FixedSide.of(users, config).solve(columns, items)
         values.append(objective(x, users, items, config))
-        users = Columns.of(items, config).solve(rows, users)
+        users = FixedSide.of(items, config).solve(rows, users)
         values.append(objective(x, users, items, config))
     assert np.all(np.diff(values) <= 1e-4)
     assert values[-1] < 0.2 * values[0]

@@ -22,7 +22,7 @@ from leporid.errors import DataError
 from leporid.interop import export_model
 from leporid.models import Recommender, everything, train
 from leporid.models.neural import cold_items as cold_start
-from leporid.models.neural import new_items as extension
+from leporid.models.neural import table_growth
 from leporid.models.neural.cold_items import ColdItems
 from leporid.models.neural.dlr2 import model as dlr2
 from leporid.ranking import masked_top_k
@@ -134,7 +134,7 @@ def test_the_numbers_of_a_extended_model_are_those_of_the_formula() -> None:
 
 def test_content_decides_between_items_with_the_same_users() -> None:
     model = fitted(steps=80)
-    with mock.patch.object(extension, "_CONTENT_NEIGHBOURS", 0):  # rows by users alone
+    with mock.patch.object(table_growth, "_CONTENT_NEIGHBOURS", 0):  # rows by users alone
         extended = model.extend(table(model.known), had(dict.fromkeys(NEW, 4)))
         with mock.patch.object(cold_start, "CONTENT_WEIGHT", 0.0):
             without = model.extend(table(model.known), had(dict.fromkeys(NEW, 4)))

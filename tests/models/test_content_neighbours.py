@@ -13,7 +13,7 @@ import pytest
 import leporid
 from leporid.data import Split, item_features
 from leporid.errors import DataError
-from leporid.models import Recommender
+from leporid.models import FitContext, Recommender
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_a_table_in_memory_does_as_its_file_and_is_asked_for_again(
     with pytest.raises(DataError, match="the item table"):
         loaded.refit(split)
     again, final = (
-        loaded.refit(split, tables={"items": frame}),
+        loaded.refit(split, context=FitContext(tables={"items": frame})),
         leporid.train("itemknn", split, items=frame, final=True, progress=False),
     )
     assert np.array_equal(again.score(users), final.score(users))

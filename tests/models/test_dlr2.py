@@ -18,14 +18,14 @@ from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import Embedding, InitialEmbeddings, TableExtension
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.models import Batch, BuildContext, Sampler, TrainingData
-from leporid.models.neural.dlr2.model import DLR2
-from leporid.models.neural.dlr2.network import (
-    Discriminative,
+from leporid.models.neural.dlr2.feature_network import (
     FeatureNetwork,
     ResNet,
     ReversibleBlock,
     Stem,
 )
+from leporid.models.neural.dlr2.heads import Discriminative
+from leporid.models.neural.dlr2.model import DLR2
 from tests.models.rankings import check_ranking
 from tests.training.toy import make_split
 
@@ -105,7 +105,7 @@ def test_few_channels_on_one_thread_stay_within_their_memory() -> None:
     """oneDNN's gradient of a strided 1x1 convolution does not; the allocator checks itself here."""
     program = (
         "import torch; torch.set_num_threads(1)\n"
-        "from leporid.models.neural.dlr2.network import ResNet\n"
+        "from leporid.models.neural.dlr2.feature_network import ResNet\n"
         "net = ResNet(shortcuts=True, channels=2).to(memory_format=torch.channels_last)\n"
         "for _ in range(40):\n"
         "    net(torch.randn(32, 6, 8, requires_grad=True)).square().mean().backward()\n"

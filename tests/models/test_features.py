@@ -10,9 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from leporid.data import Interactions, Split, UserTable, synthesize, temporal_split
+from leporid.data import (
+    Interactions,
+    ItemTable,
+    Split,
+    UserTable,
+    synthesize,
+    temporal_split,
+)
 from leporid.errors import ConfigError, DataError
-from leporid.models import train
+from leporid.models import FitContext, train
 
 QUICK: dict[str, Any] = {"dim": 8, "steps": 40, "eval_every": 10, "lr": 0.02, "recipe": None}
 QUICK |= {"init": "none", "device": "cpu", "progress": False, "seed": 3}
@@ -67,7 +74,8 @@ def test_a_final_fit_reads_the_table_again(split: Split, tmp_path: Path) -> None
     file.unlink()
     with pytest.raises(DataError, match=r"films\.parquet"):
         final.refit(split)
-    again = final.refit(split, tables={"items": table(split)})
+    tables = {"items": ItemTable.load(table(split))}
+    again = final.refit(split, context=FitContext(tables=tables))
     np.testing.assert_array_equal(again.score([0]), final.score([0]))
 
 

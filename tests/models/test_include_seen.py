@@ -15,7 +15,7 @@ from leporid.data import Interactions, Split, inner_validation_split
 from leporid.errors import LeporidWarning
 from leporid.models import Recommender, Sampler, Sampling, TrainingData
 from leporid.runs import tune
-from leporid.selection import candidates
+from leporid.selection import task
 from tests.models.test_repeats import events
 from tests.selection.clocks import Clock
 
@@ -158,7 +158,7 @@ def test_choose_judges_and_deploys_by_it(seen: bool, tmp_path: Path) -> None:
     assert chosen.model.fitting.include_seen == seen
     assert Recommender.load(tmp_path / "run" / "model").fitting.include_seen == seen
     first = {row["model"]: row["NDCG@10"] for row in chosen.table if row["settings"] == "default"}
-    inner = candidates.Problem.of(split.including_seen(seen), "NDCG@10").inner
+    inner = task.SearchTask.of(split.including_seen(seen), "NDCG@10").inner
     model = leporid.train("toppop", inner)
     table = leporid.evaluate(model, inner, at=(10,), include_seen=seen)
     assert first["toppop"] == pytest.approx(table.mean()["NDCG@10"])

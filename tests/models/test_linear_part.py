@@ -125,7 +125,7 @@ def test_the_gain_is_large_where_the_linear_part_alone_knows(
     network, linear = (targets, np.abs(noise)) if informed == "network" else (5 * noise, targets)
     found = choose_gain(network.__getitem__, linear.__getitem__, split)
     assert found in gains
-    monkeypatch.setattr(linear_part, "SCORES", 10 * split.n_items)  # ten users at a time
+    monkeypatch.setattr(linear_part, "MAX_SCORES", 10 * split.n_items)  # ten users at a time
     assert choose_gain(network.__getitem__, linear.__getitem__, split) == found
 
 

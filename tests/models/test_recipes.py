@@ -11,7 +11,7 @@ import pytest
 import leporid
 from leporid.data import IdMap, Interactions
 from leporid.models import NeuralRecommender
-from leporid.models.base import kinds_of
+from leporid.models.recipes import kinds_of
 from reproduction.store import PackedResults
 from tests.training.toy import make_split
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from leporid.models.neural import layers as module
 from leporid.models.neural import settings as training_config
+from leporid.models.neural import softmax_loss as module
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

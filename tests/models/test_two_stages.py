@@ -8,7 +8,8 @@ import torch
 
 from leporid.data import Sequences, synthesize, temporal_split
 from leporid.models.neural.dlr2 import model as dlr2
-from leporid.models.neural.dlr2.model import DLR2, Anchors
+from leporid.models.neural.dlr2.model import DLR2
+from leporid.models.neural.dlr2.two_stages import Anchors
 from leporid.ranking import masked_top_k
 from tests.models.rankings import check_ranking
 

@@ -199,5 +199,5 @@ def test_a_model_that_cannot_use_weights_says_so(name: str) -> None:
         return
     model = models.get(name)(**next(s for n, s in SETTINGS.items() if n.split("-")[0] == name))
     with pytest.warns(LeporidWarning, match=f"{name} cannot use weights") as caught:
-        model._begin(split)
+        model._begin(split, models.FitContext())
     assert len(caught) == 1

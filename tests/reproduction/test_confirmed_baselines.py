@@ -10,7 +10,7 @@ import pytest
 
 from leporid.data import Split, synthesize, temporal_split
 from leporid.errors import DataError
-from leporid.runs import RunRecord
+from leporid.runs import RunRecord, record_of
 from reproduction.confirmed_baselines import CONFIRMED, best_trials, confirm_classical
 from reproduction.store import PackedResults
 from reproduction.tuned_baselines import BASELINES, fit_and_record
@@ -30,8 +30,9 @@ def recorded(root: Path, split: Split = SPLIT, **settings: Any) -> RunRecord:
     table = [{"settings": settings, "value": 0.1}]
     facts = {"metric": "F1@10", "best_value": 0.1, "trials": 8, "seconds": 1.0, "table": table}
     about = {"dataset": "toy", "seed": 7, "experiment": BASELINES, "extra": {"tuning": facts}}
-    _, record, outcomes = fit_and_record(models.get("ease")(**settings), split, **about)
-    PackedResults(root).add(record, outcomes)
+    run = fit_and_record(models.get("ease")(**settings), split, **about)
+    record = record_of(run)
+    PackedResults(root).add(record, run.test)
     PackedResults(root).pack()
     return record
 

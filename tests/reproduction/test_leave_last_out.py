@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from docs.tables import leave_last_out_table
-from leporid.config import canonical_hash
 from leporid.evaluation import MetricTable
+from leporid.hashing import canonical_hash
 from leporid.runs import RunRecord
 from reproduction.leave_last_out import BASE, OLDER, read_levers
 from reproduction.store import PackedResults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import numpy as np
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 import leporid
 from leporid.data import IdMap, Interactions, Split
-from leporid.models import pick_blend
-from leporid.models.blend import fuse
-from leporid.selection.budget import Guard, OutOfTimeError, Timer
+from leporid.errors import ConfigError
+from leporid.models import BlendMember, pick_blend
+from leporid.models.blend import BlendConfig, fuse
+from leporid.selection.budget import Deadline, OutOfTimeError, Timer
 
 
 @settings(max_examples=40, deadline=None)
@@ -63,7 +65,7 @@ def test_two_that_know_different_things_are_blended() -> None:
     assert gain.outcome == "above"
     assert gain.mean_a == 1.0
     with pytest.raises(OutOfTimeError):
-        pick_blend([first, second], part, "HR@10", Guard(Timer(10.0), 0.0))
+        pick_blend([first, second], part, "HR@10", Deadline(Timer(10.0), 0.0))
 
 
 def test_a_copy_of_the_best_is_no_help() -> None:
@@ -93,3 +95,23 @@ def test_the_served_blend_ranks_as_the_fused_lists_do() -> None:
             for lists in (fused[row], served.items[row])
         ]
         assert np.allclose(*votes)
+
+
+def test_members_are_read_from_mappings_and_written_as_mappings() -> None:
+    members = [{"model": "itemknn"}, {"model": "bpr", "init": "svd", "weight": 2}]
+    config = BlendConfig.from_dict({"members": members})
+    assert config.members == (
+        BlendMember(model="itemknn"),
+        BlendMember(model="bpr", init="svd", weight=2.0),
+    )
+    stored = json.loads(json.dumps(config.to_dict()))
+    assert stored["members"][0]["model"] == "itemknn"
+    assert BlendConfig.from_dict(stored) == config.replace(damping=60.0) == config
+    [described, *_] = json.loads(json.dumps(BlendConfig.describe()))
+    assert [member["model"] for member in described["default"]] == ["itemknn", "ease"]
+
+
+@pytest.mark.parametrize("entry", [{"weight": 1.0}, {"model": "ease", "wieght": 1.0}, "ease"])
+def test_a_member_that_is_none_is_refused(entry: object) -> None:
+    with pytest.raises(ConfigError, match="a member of a blend has a model, settings, init and"):
+        BlendConfig.from_dict({"members": [entry]})

@@ -8,7 +8,7 @@ import pytest
 
 from leporid.errors import ConfigError
 from leporid.selection import format_duration, parse_duration
-from leporid.selection.budget import Guard, OutOfTimeError, Timer
+from leporid.selection.budget import Deadline, OutOfTimeError, Timer
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_time_spent_before_counts() -> None:
 def test_a_guard_ends_the_work_at_its_moment() -> None:
     now = 0.0
     timer = Timer(10, clock=lambda: now)
-    guard = Guard(timer, until=4)
+    guard = Deadline(timer, until=4)
     guard.start("stage")
     guard.advance()
     now = 4.0
     assert guard.is_over()
     with pytest.raises(OutOfTimeError):
         guard.advance()
-    Guard(timer, math.inf).advance()
+    Deadline(timer, math.inf).advance()

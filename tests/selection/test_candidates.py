@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import leporid
 from leporid import models
-from leporid.selection import schedule
+from leporid.selection import init_ranking, network_plan
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import (
     Candidate,
-    Problem,
     classical_candidates,
     neural_models,
-    variant,
 )
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import open_journal
-from leporid.selection.priors import FAMILIES, NETWORKS, expected_shares, family_of
-from leporid.selection.schedule import CONTINUED_SHARE_OF_STEPS, plan_networks, training_seconds
+from leporid.selection.network_plan import (
+    CONTINUED_SHARE_OF_STEPS,
+    plan_networks,
+    training_seconds,
+)
+from leporid.selection.priors import (
+    FAMILIES,
+    NETWORKS,
+    LogStatistics,
+    expected_shares,
+    family_of,
+)
 from leporid.selection.search import Search
+from leporid.selection.task import SearchTask, Settings
+from leporid.selection.variants import variant
 from reproduction.tuned_baselines import classical_models
 
-DENSE = {"interactions_per_user": 90.0, "density": 0.03, "has_order": False}
-SPARSE = {"interactions_per_user": 6.0, "density": 0.0005, "has_order": True}
+DENSE = LogStatistics(interactions_per_user=90.0, density=0.03, has_order=False)
+SPARSE = LogStatistics(interactions_per_user=6.0, density=0.0005, has_order=True)
 
 
 def test_every_classical_model_takes_part_once() -> None:
@@ -37,8 +47,8 @@ def test_every_classical_model_takes_part_once() -> None:
     # follows anything.
     assert sorted([*named, "frequency", "transitions"]) == sorted(classical_models())
     assert named[:2] == ["toppop", "itemknn"]
-    about = {**DENSE, "include_seen": True, "has_order": True}
-    again = [c.model for c in classical_candidates(about)]
+    log = replace(DENSE, include_seen=True, has_order=True)
+    again = [c.model for c in classical_candidates(log)]
     assert sorted(again) == sorted(classical_models())
     assert again[:3] == ["toppop", "frequency", "itemknn"]
 
@@ -58,7 +68,8 @@ def test_the_first_answers_need_no_torch() -> None:
     code = """
 import sys
 from leporid.selection.candidates import classical_candidates
-assert classical_candidates({"interactions_per_user": 9, "density": 0.1, "has_order": True})
+from leporid.selection.priors import LogStatistics
+assert classical_candidates(LogStatistics(9.0, 0.1, has_order=True))
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -75,10 +86,10 @@ def test_the_prior_orders_by_the_statistics_of_a_log() -> None:
 
 def test_an_order_is_found_and_no_network_is_left_out() -> None:
     data = leporid.synthesize(60, 40, 900, seed=1)
-    timed = Problem.of(leporid.temporal_split(data), "NDCG@10").statistics
-    assert timed["has_order"]
-    assert timed["interactions_per_user"] == pytest.approx(0.8 * 15, abs=1)
-    assert not Problem.of(leporid.random_split(data), "NDCG@10").statistics["has_order"]
+    timed = SearchTask.of(leporid.temporal_split(data), "NDCG@10").statistics
+    assert timed.has_order
+    assert timed.interactions_per_user == pytest.approx(0.8 * 15, abs=1)
+    assert not SearchTask.of(leporid.random_split(data), "NDCG@10").statistics.has_order
     assert neural_models(timed)[:2] == neural_models(SPARSE)[:2] == ["dlr2", "sasrec"]
     assert sorted(neural_models(SPARSE)) == sorted(neural_models(DENSE))
     assert neural_models(DENSE, ["ncf"]) == ["ncf"]
@@ -116,14 +127,14 @@ def search_of(
     """A search with `left` seconds and networks of known speed per example."""
     split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=1))
     timer = Timer(left, clock=lambda: 0.0)
-    evaluator = TrialEvaluator(Problem(split, split, "NDCG@10"), timer, tmp_path)
+    evaluator = TrialEvaluator(SearchTask(split, split, "NDCG@10"), timer, tmp_path)
 
-    def time_steps(search: Search, model: str, settings: dict[str, Any]) -> None:
+    def time_steps(search: Search, model: str, settings: Settings) -> None:
         size = models.get(model).config_class.from_dict(settings).batch_size  # type: ignore[attr-defined]
         evaluator.estimates.speeds[model] = speeds[model] * size
 
-    monkeypatch.setattr(schedule, "time_steps", time_steps)
-    monkeypatch.setattr(schedule, "rank_inits", lambda *_: {"svd": 0.1})
+    monkeypatch.setattr(network_plan, "time_steps", time_steps)
+    monkeypatch.setattr(network_plan, "rank_inits", lambda *_: {"svd": 0.1})
     return Search(evaluator, open_journal(tmp_path, {}), timer)
 
 
@@ -165,8 +176,8 @@ def test_networks_begin_from_leporid_unless_its_vectors_predict_little(
 ) -> None:
     search = search_of(monkeypatch, tmp_path, {}, 100.0)
     search.note("inits", values=probed)
-    assert next(iter(schedule.ranked_inits(search)), None) == first
-    assert schedule.ranked_inits(search) == probed
+    assert next(iter(init_ranking.ranked_inits(search)), None) == first
+    assert init_ranking.ranked_inits(search) == probed
 
 
 def test_few_steps_become_more_steps_with_smaller_batches(
@@ -181,8 +192,8 @@ def test_few_steps_become_more_steps_with_smaller_batches(
 
 def test_the_trainings_and_the_final_fits_fit_into_their_share() -> None:
     seconds = training_seconds(100.0, 90.0, entrants=2)
-    assert schedule.MARGIN_FOR_VALIDATIONS * (
+    assert network_plan.MARGIN_FOR_VALIDATIONS * (
         2 * seconds + 2 * seconds * CONTINUED_SHARE_OF_STEPS
     ) == pytest.approx(100.0)
     seconds = training_seconds(100.0, 50.0, entrants=2)
-    assert schedule.MARGIN_FOR_VALIDATIONS * 2 * seconds == pytest.approx(50.0)
+    assert network_plan.MARGIN_FOR_VALIDATIONS * 2 * seconds == pytest.approx(50.0)

@@ -20,8 +20,8 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.models import Blend, Recommender, find_model
 from leporid.runs import read_run
-from leporid.selection import Choice, candidates, finalise, schedule
-from leporid.selection.budget import Guard
+from leporid.selection import Choice, finalise, schedule, task
+from leporid.selection.budget import Deadline
 from leporid.selection.candidates import Candidate
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.finalise import Session
@@ -126,7 +126,7 @@ def test_a_winner_whose_fit_crashes_gives_its_place_to_the_next(
 ) -> None:
     fitted, asked = finalise.fit_validated, []
 
-    def crash(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:
+    def crash(evaluator: TrialEvaluator, candidate: Candidate, guard: Deadline) -> Recommender:
         asked.append(candidate)
         if len(asked) == 1:
             raise np.linalg.LinAlgError("Eigenvalues did not converge")
@@ -180,7 +180,7 @@ def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
     monkeypatch.setattr(finalise, "decide_in_time", too_late)
     fitted = finalise.fit_validated
 
-    def slow(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:
+    def slow(evaluator: TrialEvaluator, candidate: Candidate, guard: Deadline) -> Recommender:
         if candidate.model != "toppop":
             clock.advance(100)
         guard.advance(0)
@@ -292,7 +292,7 @@ def test_a_winner_below_a_baseline_is_named_in_the_first_sentence(
 ) -> None:
     table = finalise._tested_on
 
-    def unlucky(evaluator: TrialEvaluator, model: Recommender, guard: Guard) -> Any:
+    def unlucky(evaluator: TrialEvaluator, model: Recommender, guard: Deadline) -> Any:
         found = table(evaluator, model, guard)
         if model.name == "toppop":  # it finds everything
             found.hits[:] = True
@@ -348,8 +348,8 @@ def test_a_network_is_tried_with_the_table_and_keeps_it_where_it_helps(
     ]
     table = ["item_id,kind", *(f"{item},kind{item % 8}" for item in range(320))]
     (tmp_path / "items.csv").write_text("\n".join(table) + "\n")
-    monkeypatch.setattr(candidates, "SMALL_LOG_MAX_STEPS", 100)
-    monkeypatch.setattr(candidates, "CONTENT_INITS", ())  # they know the kinds too
+    monkeypatch.setattr(task, "SMALL_LOG_MAX_STEPS", 100)
+    monkeypatch.setattr(task, "CONTENT_INITS", ())  # they know the kinds too
     how: dict[str, Any] = {"models": ("toppop", "sasrec"), "items": tmp_path / "items.csv"}
     chosen = leporid.choose(log_of(rows), 6000, progress=False, clock=Clock(), **how)
     found = {row["settings"]: row["NDCG@10"] for row in chosen.table if row["model"] == "sasrec"}
@@ -391,7 +391,7 @@ def test_a_metric_made_of_two_means(short: None) -> None:
 def test_networks_are_trained_from_the_best_initialisation(
     short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "SMALL_LOG_MAX_STEPS", 400)
+    monkeypatch.setattr(task, "SMALL_LOG_MAX_STEPS", 400)
     data = leporid.synthesize(200, 90, 6000, seed=2)
     models = ("toppop", "itemknn", "bpr")
     chosen = leporid.choose(

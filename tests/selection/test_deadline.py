@@ -15,12 +15,25 @@ import leporid
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.models import registry as catalogue
-from leporid.selection import Choice, evaluator, finalise, runtime_estimates, schedule
+from leporid.selection import (
+    Choice,
+    evaluator,
+    final_fits,
+    finalise,
+    runtime_estimates,
+    schedule,
+)
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate, Problem
+from leporid.selection.candidates import Candidate
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.runtime_estimates import RuntimeEstimates, estimate_seconds, share_of
+from leporid.selection.runtime_estimates import (
+    FitEstimate,
+    RuntimeEstimates,
+    estimate_seconds,
+    share_of,
+)
 from leporid.selection.subprocess_runner import run_in_subprocess
+from leporid.selection.task import SearchTask
 from tests.selection import slow_tasks
 from tests.selection.clocks import Clock
 
@@ -51,7 +64,7 @@ def sleeper(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def evaluator_of(folder: Path, budget: float = math.inf, tick: float = 0.0) -> TrialEvaluator:
     timer = Timer(budget, clock=Clock(tick))
-    return TrialEvaluator(Problem.of(planted(), "NDCG@10"), timer, folder)
+    return TrialEvaluator(SearchTask.of(planted(), "NDCG@10"), timer, folder)
 
 
 def test_a_training_is_begun_if_most_of_its_steps_fit(tmp_path: Path) -> None:
@@ -131,7 +144,7 @@ def test_a_fit_in_doubt_is_killed_at_its_moment(
 ) -> None:
     trials = evaluator_of(tmp_path, 1000.0, tick=0.1)
     candidate = Candidate(model=sleeper)
-    trials.estimates.shares[candidate.key] = (1.0, 9.0)
+    trials.estimates.shares[candidate.key] = FitEstimate(1.0, 9.0)
     trials.estimates.process_seconds = 0.1
     with pytest.raises(OutOfTimeError):
         trials.evaluate(candidate, trials.timer.elapsed + 2.0)
@@ -145,10 +158,10 @@ def test_a_fit_in_doubt_is_killed_at_its_moment(
 
 def test_near_the_end_an_estimate_is_not_believed(tmp_path: Path) -> None:
     candidate, estimates = Candidate(model="itemknn"), evaluator_of(tmp_path, 100.0).estimates
-    estimates.shares[candidate.key] = (1.0, 30.0)
+    estimates.shares[candidate.key] = FitEstimate(1.0, 30.0)
     assert not estimates.is_doubtful(candidate, 50.0)
     assert estimates.is_doubtful(candidate, 25.0), "it may outlast its own time"
-    estimates.shares[candidate.key] = (1.0, 40.0)
+    estimates.shares[candidate.key] = FitEstimate(1.0, 40.0)
     assert estimates.is_doubtful(candidate, 50.0), (
         "if the estimate is wrong, it may outlast the search"
     )
@@ -160,7 +173,7 @@ def test_a_fit_in_doubt_gives_what_one_without_gives(
     here, away = evaluator_of(tmp_path / "a"), evaluator_of(tmp_path / "b", 1000.0)
     candidate = Candidate(model="itemknn", settings={"window": 5})
     plain = here.evaluate(candidate, math.inf)
-    away.estimates.shares[candidate.key] = (100.0, 900.0)
+    away.estimates.shares[candidate.key] = FitEstimate(100.0, 900.0)
     away.estimates.process_seconds = 0.1
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -178,7 +191,7 @@ def test_the_final_fits_may_run_elsewhere(short: None, monkeypatch: pytest.Monke
     def in_doubt(*given: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(RuntimeEstimates, "is_doubtful", lambda *_: True)
-            patch.setattr(finalise, "fit_on", lambda *_, **how: refitted.append(how))
+            patch.setattr(final_fits, "fit_on", lambda *_, **how: refitted.append(how))
             return end(*given)
 
     here = choose()

@@ -13,10 +13,12 @@ import pytest
 from leporid.evaluation import compare
 from leporid.runs import Journal
 from leporid.selection.budget import Timer
-from leporid.selection.candidates import Candidate, Result
-from leporid.selection.search import Decision, Search, decide
+from leporid.selection.candidates import Candidate
+from leporid.selection.decision import Decision, decide
+from leporid.selection.search import Search
+from leporid.selection.trials import TrialResult
 from tests.selection.clocks import Clock
-from tests.selection.test_search import FACTS, World
+from tests.selection.test_search import COST, World
 
 
 class Blendable(World):
@@ -26,16 +28,16 @@ class Blendable(World):
         return candidate.model
 
 
-def result(name: str, value: float, **settings: Any) -> Result:
+def result(name: str, value: float, **settings: Any) -> TrialResult:
     noise = np.random.default_rng([ord(name[0])]).normal(0, 0.2, (60, 1))
     values = value + noise - noise.mean()
-    return Result(Candidate(model=name, settings=settings), values, FACTS, 0.0)
+    return TrialResult(Candidate(model=name, settings=settings), values, COST, 0.0)
 
 
-def search_of(folder: Path, price: dict[str, float], *results: Result, left: float) -> Search:
+def search_of(folder: Path, price: dict[str, float], *results: TrialResult, left: float) -> Search:
     """A search with so many seconds left, and models that take twice their price at the end."""
     search = Search(
-        Blendable({}, price, problem=SimpleNamespace(baselines=(), inner=None, metric="NDCG@10")),
+        Blendable({}, price, task=SimpleNamespace(baselines=(), inner=None, metric="NDCG@10")),
         Journal(folder / "journal.jsonl", {}),
         Timer(left, clock=Clock()),
     )
@@ -58,7 +60,7 @@ def test_only_what_can_be_fitted_is_offered_to_a_blend(
         seen.append(lists)
         return {0: 2, len(lists) - 1: 1}, gain
 
-    monkeypatch.setattr("leporid.selection.search.pick_blend", pick)
+    monkeypatch.setattr("leporid.selection.decision.pick_blend", pick)
     results = [result("a", 0.5), result("b", 0.45), result("c", 0.4)]
     search = search_of(tmp_path, {"a": 4.0, "b": 20.0, "c": 2.0}, *results, left=left)
     found = decide(search)

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from leporid.errors import DataError, TrainingInterruptedError
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate, Result
+from leporid.selection.candidates import Candidate
 from leporid.selection.events import open_journal, seconds_spent
 from leporid.selection.search import Search
+from leporid.selection.trials import TrialCost, TrialResult
 
 USERS = 60
-FACTS: dict[str, Any] = {"fit_seconds": 0.5, "ranking_seconds": 0.5, "ms": 1.0, "bytes": 1}
+COST = TrialCost(fit_seconds=0.5, ranking_seconds=0.5, ms=1.0, bytes=1.0)
 
 
 class Killed(BaseException):
@@ -38,7 +39,7 @@ class World:
     dies_after: float = math.inf
     now: float = 0.0
     done: list[str] = field(default_factory=list)
-    problem: Any = field(default_factory=lambda: SimpleNamespace(baselines=("toppop", "itemknn")))
+    task: Any = field(default_factory=lambda: SimpleNamespace(baselines=("toppop", "itemknn")))
     broken: frozenset[str] = frozenset()
 
     @property
@@ -55,7 +56,7 @@ class World:
     def finish(self, candidate: Candidate) -> float:
         return 2 * self.price[candidate.model]
 
-    def evaluate(self, candidate: Candidate, until: float) -> Result:
+    def evaluate(self, candidate: Candidate, until: float) -> TrialResult:
         if candidate.model in self.broken:
             raise DataError("it cannot be fitted")
         self.now += self.cost(candidate)
@@ -66,10 +67,10 @@ class World:
         self.done.append(candidate.key)
         return self.recall(candidate)
 
-    def recall(self, candidate: Candidate, at: float = 0.0) -> Result:
+    def recall(self, candidate: Candidate, at: float = 0.0) -> TrialResult:
         noise = np.random.default_rng(0).normal(0, 0.01, (USERS, 1))
         values = self.quality[candidate.model] + noise
-        return Result(candidate, values, FACTS, at)
+        return TrialResult(candidate, values, COST, at)
 
 
 def field_of(world: World) -> list[Candidate]:
@@ -163,7 +164,7 @@ def test_a_crash_of_one_candidate_is_noted_and_an_interrupt_is_not(tmp_path: Pat
     assert search.journal.of("failed")[0]["why"] == "KeyError 'a'"
     assert len(search.results) == 1
 
-    def interrupted(*_: object, **how: object) -> Result:
+    def interrupted(*_: object, **how: object) -> TrialResult:
         raise TrainingInterruptedError("Ctrl-C")
 
     world.evaluate = interrupted  # type: ignore[method-assign]

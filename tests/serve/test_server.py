@@ -91,11 +91,11 @@ def test_a_thread_that_answers_requests_runs_kernels_alone() -> None:
             used.append(number)
         # Not the number of cores, which may be one: the pool was not asked.
         used.append(numba.get_num_threads())
-        return jobs if hasattr(machine._LOCAL, "alone") else []
+        return jobs if machine._THREAD.works_alone else []
 
     limits = {"batch": 1, "waiting": 9, "per_client": 9}
     batcher: Batcher[int, int] = Batcher(answer, cost=lambda _: 1, name="test", **limits)
     assert asyncio.run(batcher.submit([5])) == [5]
     batcher.close()
     assert used == [1, 1]
-    assert not hasattr(machine._LOCAL, "alone"), "only that thread"
+    assert not machine._THREAD.works_alone, "only that thread"

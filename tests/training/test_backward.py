@@ -58,7 +58,7 @@ def test_only_a_gpu_records_and_only_a_willing_model(
     assert not Backward(model).records
     monkeypatch.undo()
     monkeypatch.setattr(NeuralRecommender, "device", torch.device("cuda"))
-    monkeypatch.setattr(type(model), "recordable", False)
+    monkeypatch.setattr(type(model), "supports_cuda_graph", False)
     assert not Backward(model).records
 
 

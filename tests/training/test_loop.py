@@ -30,6 +30,7 @@ from leporid.errors import (
 )
 from leporid.models import Batch, FitContext, TrainingConfig, learning_rate
 from leporid.models.neural import trainer as loop
+from leporid.models.neural import validation
 from leporid.models.neural.dlr2.model import DLR2
 from leporid.models.neural.settings import averaging
 from leporid.progress import ProgressLike
@@ -173,7 +174,7 @@ def test_the_best_weights_are_kept_and_training_stops_in_time(
         kept.append(weights(model))
         return next(values)
 
-    monkeypatch.setattr(loop, "_measure", measure)
+    monkeypatch.setattr(validation, "measure", measure)
     model.fit(split, device="cpu")
     assert len(kept) == 5
     assert_same_bits(weights(model), kept[1])
@@ -192,7 +193,7 @@ def test_more_validation_users_than_there_are_means_all_of_them(
         parts.append(part)
         return 0.1
 
-    monkeypatch.setattr(loop, "_measure", measure)
+    monkeypatch.setattr(validation, "measure", measure)
     present = len(np.unique(split.valid.user))
     for asked, expected in ((present - 1, present - 1), (present, present), (present + 1, present)):
         Dot(dim=4, steps=1, batch_size=8, eval_every=1, eval_users=asked).fit(split, device="cpu")
@@ -203,7 +204,7 @@ def test_patience_counts_only_validations_since_the_best_one(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metrics = iter([0.1, 0.05, 0.2, 0.1, 0.3, 0.2, 0.3, 0.9])
-    monkeypatch.setattr(loop, "_measure", lambda model, part: next(metrics))
+    monkeypatch.setattr(validation, "measure", lambda model, part: next(metrics))
     model = Dot(dim=4, steps=16, batch_size=8, eval_every=2, patience=2)
     model.fit(split, device="cpu")
     # A validation that is as good as the best one is no better.
@@ -221,7 +222,7 @@ def test_the_progress_knows_where_patience_can_end_a_run(
             told.extend([fields.get("can_end_at")] if fields else [])
 
     values = iter([0.1, 0.4, 0.3, 0.4, 0.2])
-    monkeypatch.setattr(loop, "_measure", lambda *_: next(values))
+    monkeypatch.setattr(validation, "measure", lambda *_: next(values))
     monkeypatch.setattr(loop, "_LOG_EVERY", 5)
     model = Dot(dim=4, steps=60, batch_size=8, eval_every=10, patience=3)
     model.fit(split, device="cpu", progress=Progress())
@@ -241,7 +242,7 @@ def test_averaged_weights_are_the_exponential_mean(
 ) -> None:
     model = Dot(dim=4, steps=4, batch_size=8, lr=0.1, eval_every=0, ema_decay=0.75)
     seen: list[Tensor] = []
-    plain = loop._blend
+    plain = loop.update_ema
 
     def blend(average: Any, module: Any, decay: float) -> None:
         if not seen:
@@ -249,7 +250,7 @@ def test_averaged_weights_are_the_exponential_mean(
         seen.append(module.users.weight.detach().clone())
         plain(average, module, decay)
 
-    monkeypatch.setattr(loop, "_blend", blend)
+    monkeypatch.setattr(loop, "update_ema", blend)
     model.fit(split, device="cpu")
     mean = seen[0]
     for value in seen[1:]:

@@ -17,7 +17,7 @@ class Popularity:
     """One number per item, pushed up by the items it sees."""
 
     name: ClassVar[str] = "popularity"
-    recordable: ClassVar[bool] = False
+    supports_cuda_graph: ClassVar[bool] = False
 
     def __init__(self, n_items: int) -> None:
         self.config = TrainingConfig(steps=40, batch_size=16, lr=0.1, eval_every=20)
@@ -32,7 +32,7 @@ class Popularity:
         gap = self.net(batch.negatives[:, 0]) - self.net(batch.positives)
         return nn.functional.softplus(gap).mean()
 
-    def hold_rows(self) -> None:
+    def freeze_untrained_rows(self) -> None:
         """No row has a limit."""
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:

@@ -23,7 +23,7 @@ from leporid.cli.options import (
 _clock = time.monotonic
 
 
-def choose(
+def choose(  # noqa: PLR0913 (options are spelled out)
     data: SplitSource,
     output: Output,
     log: SplitOptions,
@@ -70,8 +70,15 @@ def choose(
     if chosen.note:
         typer.echo(chosen.note, err=True)
     rows = [
-        {key: row[key] for key in ("model", "init", "settings", metric, "memory")}
-        | {key: f"{row[key]:.3g}" for key in ("seconds", "ms per request")}
+        {
+            "model": row["model"],
+            "init": row["init"],
+            "settings": row["settings"],
+            metric: row[metric],
+            "memory": row["memory"],
+            "seconds": f"{row['seconds']:.3g}",
+            "ms per request": f"{row['ms per request']:.3g}",
+        }
         for row in chosen.best
     ]
     lines = [
@@ -85,10 +92,11 @@ def choose(
 
 
 def _source(data: str, log: SplitOptions) -> str:
-    """The log with every option that is not the default, as a command line has them."""
+    """Return the log with every option that is not the default, as a command line has them."""
     words = [data]
     for option in fields(log):
-        value, name = getattr(log, option.name), option.name.replace("_", "-")
+        value = vars(log)[option.name]
+        name = option.name.replace("_", "-")
         if value == option.default:
             continue
         if isinstance(value, bool):

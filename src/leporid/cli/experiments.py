@@ -1,8 +1,11 @@
 """`leporid tune` and `run`: the best settings of a model, and grids of models."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument
@@ -18,11 +21,15 @@ from leporid.cli.options import (
     parse_settings,
     show,
 )
+from leporid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from leporid.runs import Cell, RunRecord, TrialRow
 
 
 @dataclass(frozen=True)
 class _Study:
-    """What `tune` takes as it is."""
+    """Options of a study."""
 
     trials: Annotated[int, "Budget of the whole study."] = 20
     metric: Annotated[str, "What to maximise on validation."] = "NDCG@10"
@@ -54,35 +61,56 @@ def tune(
     from leporid import models
     from leporid.runs import tune as run_study
 
-    searched, options = (
-        [*models.get(model).search_space],
-        {**vars(study), **parse_settings(set)},
-    )
-    options["recipe"] = study.recipe or models.DEFAULT_RECIPE
+    searched = [*models.get(model).search_space]
+    fixed = parse_settings(set)
+    for name in fixed.keys() & vars(study).keys():
+        option = name.replace("_", "-")
+        raise ConfigError(f"{name} is no setting of {model}: use --{option} for it")
     split = log.split(data, quiet=json_output)
-    result = run_study(model, split, progress=not json_output, **options)
-    rows = []
-    for trial in sorted(result.trials, key=lambda trial: -(trial["value"] or 0.0))[:5]:
-        value = "failed" if trial["value"] is None else trial["value"]
-        row = {
-            "trial": trial["number"],
-            study.metric: value,
-            "seconds": trial["seconds"] or 0.0,
-        }
-        rows.append(row | {key: _short(trial["settings"].get(key)) for key in searched})
+    result = run_study(
+        model,
+        split,
+        study.trials,
+        study.metric,
+        seed=study.seed,
+        storage=study.storage,
+        init=study.init,
+        recipe=study.recipe or models.DEFAULT_RECIPE,
+        device=study.device,
+        progress=not json_output,
+        inner_validation=study.inner_validation,
+        **fixed,
+    )
+    best = sorted(result.trials, key=lambda trial: -(trial["value"] or 0.0))
+    rows = [_trial_row(trial, study.metric, searched) for trial in best[:5]]
     part = "the inner validation split" if study.inner_validation else "validation"
     title = (
         f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {part}"
     )
-    # None, "all" for a window, is what a setting is when it is left out.
-    chosen = {key: result.best_config[key] for key in searched}
-    settings = (
-        f"--set {key}={_short(v)}" for key, v in chosen.items() if v is not None
-    )
-    show(json_output, vars(result), (title, rows), " ".join(["best:", *settings]))
+    words = ["best:"]
+    for name in searched:
+        value = result.best_config[name]
+        if value is not None:  # a setting that is left out is None
+            words.append(f"--set {name}={_short(value)}")
+    show(json_output, vars(result), (title, rows), " ".join(words))
 
 
-def _short(value: Any) -> Any:
+def _trial_row(
+    trial: TrialRow, metric: str, searched: Sequence[str]
+) -> dict[str, object]:
+    """Return a trial as a row of the printed table."""
+    row: dict[str, object] = {
+        "trial": trial["number"],
+        metric: "failed" if trial["value"] is None else trial["value"],
+        "seconds": trial["seconds"] or 0.0,
+    }
+    for name in searched:
+        row[name] = _short(trial["settings"].get(name))
+    return row
+
+
+def _short(value: object) -> object:
+    """Return a number with four digits, anything else unchanged."""
     return f"{value:.4g}" if isinstance(value, float) else value
 
 
@@ -103,18 +131,33 @@ def run(
     from leporid.runs import read_experiment, run_grid
 
     experiments = read_experiment(spec, data)
-    how: dict[str, Any] = {"retry_failed": retry_failed, "progress": not json_output}
-    found = run_grid(experiments, root, device=device, **how)
-    rows: list[dict[str, Any]] = []
-    for cell in (cell for experiment in experiments for cell in experiment.cells()):
-        record = found[cell.spec_hash]
-        row: dict[str, Any] = {"log": cell.dataset, "cell": cell.label, "state": record}
-        row |= {"HR@10": "", "F1@10": "", "seconds": ""}
-        if not isinstance(record, str):
-            shown = {name: record.metrics.get(name, "") for name in ("HR@10", "F1@10")}
-            row |= {"state": "done", **shown, "seconds": round(record.seconds, 1)}
-        rows.append(row)
-    done = sum(row["state"] == "done" for row in rows)
+    outcomes = run_grid(
+        experiments,
+        root,
+        device=device,
+        retry_failed=retry_failed,
+        progress=not json_output,
+    )
+    rows = []
+    done = 0
+    for experiment in experiments:
+        for cell in experiment.cells():
+            outcome = outcomes[cell.spec_hash]
+            rows.append(_cell_row(cell, outcome))
+            done += not isinstance(outcome, str)
     show(json_output, rows, (f"{spec.stem}: {done} of {len(rows)} cells done", rows))
     if done < len(rows):
         raise typer.Exit(1)
+
+
+def _cell_row(cell: Cell, outcome: RunRecord | str) -> dict[str, object]:
+    """Return a cell of a grid as a row of the printed table."""
+    row: dict[str, object] = {"log": cell.dataset, "cell": cell.label}
+    if isinstance(outcome, str):
+        return row | {"state": outcome, "HR@10": "", "F1@10": "", "seconds": ""}
+    return row | {
+        "state": "done",
+        "HR@10": outcome.metrics.get("HR@10", ""),
+        "F1@10": outcome.metrics.get("F1@10", ""),
+        "seconds": round(outcome.seconds, 1),
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,10 +18,10 @@ from leporid.cli.options import (
     parse_settings,
     show,
 )
-from leporid.config import JsonValue, SettingValue
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
+    from leporid.config import JsonValue, SettingValue
     from leporid.data import Split
     from leporid.models import ModelSpec
     from leporid.runs import BaselineCheck, RunRecord
@@ -100,7 +100,8 @@ class _Training:
         init = self.resolved_init
         if init is None or self.items is None:
             return settings
-        if "items" in embeddings.get(init).config_class().to_dict():
+        config_class = embeddings.get(init).config_class
+        if "items" in {field.name for field in fields(config_class)}:
             return {"items": self.items, **settings}
         return settings
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from leporid.errors import DataError, closest, shortened
 
 
-class LogOptions(NamedTuple):
+class ReadOptions(NamedTuple):
     """What the caller says about a log."""
 
     columns: Mapping[str, str | int | None]
@@ -147,7 +147,7 @@ def looks_like_header(fields: Sequence[str]) -> bool:
 
 def find_columns(
     names: Sequence[str],
-    options: LogOptions,
+    options: ReadOptions,
     origin: str,
     kind: str,
     first_row: Sequence[str] | None = None,
@@ -206,7 +206,7 @@ def find_columns(
 
 def _requested_positions(
     names: Sequence[str],
-    options: LogOptions,
+    options: ReadOptions,
     origin: str,
 ) -> dict[str, int]:
     """Return the positions of the columns that the caller named, but that of the weight."""

@@ -90,7 +90,7 @@ class Interactions:
     """Negative events, with the same id maps. They are no rows of these: no profile holds them."""
 
     @classmethod
-    def from_arrays(
+    def from_arrays(  # noqa: PLR0913 (options are spelled out)
         cls,
         user: AnyArray,
         item: AnyArray,

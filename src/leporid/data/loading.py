@@ -13,8 +13,8 @@ from leporid.arguments import checks_arguments
 from leporid.data.arrays import AnyArray
 from leporid.data.columns import (
     USUAL_NAMES,
-    LogOptions,
     RawTable,
+    ReadOptions,
     find_columns,
     position_of,
 )
@@ -46,7 +46,7 @@ class _SparseMatrix(Protocol):
 
 
 @checks_arguments(example="['purchase']")
-def load(
+def load(  # noqa: PLR0913 (options are spelled out)
     source: object,
     *,
     user: str | int | None = None,
@@ -115,7 +115,7 @@ def load(
         "weight": weight,
         "event": event,
     }
-    options = LogOptions(columns, min_rating is not None, separator, header, encoding)
+    options = ReadOptions(columns, min_rating is not None, separator, header, encoding)
     with in_words("the log"):
         raw = _read(source, options)
     with in_words(raw.report.origin):
@@ -128,7 +128,7 @@ def load(
     return data
 
 
-def _read(source: object, options: LogOptions) -> RawTable:
+def _read(source: object, options: ReadOptions) -> RawTable:
     if isinstance(source, _SparseMatrix):
         return _read_matrix(source, options)
     if isinstance(source, str | os.PathLike):
@@ -215,7 +215,7 @@ def _locate(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
 
 def _read_frame(
     source: object,
-    options: LogOptions,
+    options: ReadOptions,
     origin: str,
     kind: str = "frame",
 ) -> RawTable:
@@ -232,7 +232,7 @@ def _read_frame(
         return RawTable.of(pa.table(arrays), arrays, report)
 
 
-def _read_matrix(matrix: _SparseMatrix, options: LogOptions) -> RawTable:
+def _read_matrix(matrix: _SparseMatrix, options: ReadOptions) -> RawTable:
     """Read a scipy sparse matrix: rows are users, columns items, values ratings; no times."""
     entries = matrix.tocoo()
     n_users, n_items = entries.shape
@@ -249,5 +249,5 @@ def _read_matrix(matrix: _SparseMatrix, options: LogOptions) -> RawTable:
         "event": options.columns["event"],
     }
     origin = f"the {n_users} x {n_items} {type(matrix).__name__}"
-    raw = _read_frame(columns, LogOptions(names, need_rating=True), origin, "matrix")
+    raw = _read_frame(columns, ReadOptions(names, need_rating=True), origin, "matrix")
     return raw._replace(shape=(int(n_users), int(n_items)))

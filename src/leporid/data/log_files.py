@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from pyarrow import fs
 
-from leporid.data.columns import LoadReport, LogOptions, RawTable, find_columns, listed
+from leporid.data.columns import LoadReport, RawTable, ReadOptions, find_columns, listed
 from leporid.data.delimited import Layout, NoRowsError, batches_of, look, table_of
 from leporid.data.files import SourceFile, in_words
 from leporid.errors import DataError
@@ -34,7 +34,7 @@ class _Part(NamedTuple):
     """Columns that its folders name, each with the one value that all its rows have."""
 
 
-def read_log(source: SourceFile, options: LogOptions) -> RawTable:
+def read_log(source: SourceFile, options: ReadOptions) -> RawTable:
     """Read the columns of users, items and times, and those asked for, of all files."""
     raws = list(log_batches(source, options, None))
     if not raws:
@@ -49,7 +49,7 @@ def read_log(source: SourceFile, options: LogOptions) -> RawTable:
 
 def log_batches(
     source: SourceFile,
-    options: LogOptions,
+    options: ReadOptions,
     batch_rows: int | None,
 ) -> Iterator[RawTable]:
     """Read a log `batch_rows` of parquet, or a block of text, at a time; None: file by file."""
@@ -140,7 +140,7 @@ def _with_partitions(
 def _parquet_tables(
     origin: str,
     parts: list[_Part],
-    options: LogOptions,
+    options: ReadOptions,
     batch_rows: int | None,
 ) -> Iterator[RawTable]:
     """Read parquet files; the first one says which columns are read."""
@@ -175,7 +175,7 @@ def _parquet_tables(
 def _text_tables(
     origin: str,
     parts: list[_Part],
-    options: LogOptions,
+    options: ReadOptions,
     file_by_file: bool,
 ) -> Iterator[RawTable]:
     """Read text files; the first one with rows says which columns are read, and how."""
@@ -229,7 +229,7 @@ class _TextColumns(NamedTuple):
 def _text_columns(
     layout: Layout,
     part: _Part,
-    options: LogOptions,
+    options: ReadOptions,
     origin: str,
 ) -> _TextColumns:
     """Find the columns with a role; those that folders name follow those of the file."""
@@ -258,7 +258,7 @@ def _text_columns(
 def _same_columns(
     layout: Layout,
     part: _Part,
-    options: LogOptions,
+    options: ReadOptions,
     first: _TextColumns,
 ) -> _TextColumns:
     """Find the columns of the first file in another one, by their names where it has a header."""

@@ -20,7 +20,7 @@ from scipy import sparse
 from leporid.arguments import checks_arguments
 from leporid.data.arrays import Int32Array, Int64Array
 from leporid.data.codes import id_lookup
-from leporid.data.columns import LogOptions, RawTable
+from leporid.data.columns import RawTable, ReadOptions
 from leporid.data.files import reading
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
@@ -74,7 +74,7 @@ class StoredInteractions:
 
 
 @checks_arguments()
-def store_interactions(
+def store_interactions(  # noqa: PLR0913 (options are spelled out)
     source: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     memory: str | int,
@@ -105,7 +105,7 @@ def store_interactions(
         "time": time,
         "rating": rating,
     }
-    options = LogOptions(columns, min_rating is not None, separator, header, encoding)
+    options = ReadOptions(columns, min_rating is not None, separator, header, encoding)
     with reading(source) as file:
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from leporid.arguments import checks_arguments
+from leporid.arguments import checks_arguments, described
 from leporid.artifacts import atomic_path
 from leporid.data.interactions import Interactions
-from leporid.errors import DataError
+from leporid.errors import ConfigError, DataError
 
 
 @checks_arguments()
@@ -21,6 +21,10 @@ def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
     `duplicates="all"` where there are repeats. Where there is a column `event` (`to_table`), with
     `event="event", weights={"goal": 1, "other": 1, "disliked": -1}, goal="goal"`.
     """
+    if not isinstance(data, Interactions | pa.Table):
+        raise ConfigError(
+            f"write_log: data must be Interactions or an Arrow table, not {described(data)}"
+        )
     path = Path(path)
     if path.suffix not in (".parquet", ".csv", ".tsv", ".inter"):
         raise DataError(

@@ -3,7 +3,8 @@
 import importlib.util
 import os
 import platform
-from typing import Any
+from collections.abc import Callable
+from typing import TypedDict
 
 import numpy as np
 from scipy import sparse
@@ -21,32 +22,63 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 """Each extra and the modules it brings."""
 
 
-def examine() -> dict[str, Any]:
-    """Plain values: versions, machine, extras, self_tests."""
+class Extra(TypedDict):
+    """An extra and those of its modules that are not installed."""
+
+    extra: str
+    missing: list[str]
+
+
+class SelfTest(TypedDict):
+    """Whether a kernel computes what it should, and how far it is off."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Examination(TypedDict):
+    """What `leporid doctor` prints, as plain values."""
+
+    versions: dict[str, str]
+    machine: dict[str, str | int | None]
+    extras: list[Extra]
+    self_tests: list[SelfTest]
+
+
+def examine() -> Examination:
+    """Examine the installation: versions, machine, extras and self-tests."""
     return {
         "versions": versions(),
         "machine": _machine(),
-        "extras": [
-            {"extra": name, "missing": [m for m in modules if not _present(m)]}
-            for name, modules in EXTRAS.items()
-        ],
+        "extras": _extras(),
         "self_tests": self_tests(),
     }
 
 
-def self_tests() -> list[dict[str, Any]]:
-    """Each compiled kernel against a slow, obvious computation on a small random log."""
-    checks = {"neighbour graph": _graph_error, "eigenvectors": _eigen_error}
-    rows = []
-    for name, check in {**checks, "masked ranking": _ranking_error}.items():
-        try:
-            error = check()
-            rows.append(
-                {"name": name, "ok": error < 1e-4, "detail": f"error {error:.2g}"}
-            )
-        except (LeporidError, ImportError, RuntimeError, OSError) as failure:
-            rows.append({"name": name, "ok": False, "detail": str(failure)})
-    return rows
+def _extras() -> list[Extra]:
+    extras: list[Extra] = []
+    for name, modules in EXTRAS.items():
+        missing = [module for module in modules if not _present(module)]
+        extras.append({"extra": name, "missing": missing})
+    return extras
+
+
+def self_tests() -> list[SelfTest]:
+    """Compare each compiled kernel with a slow, obvious computation on a small random log."""
+    return [
+        _self_test("neighbour graph", _graph_error),
+        _self_test("eigenvectors", _eigen_error),
+        _self_test("masked ranking", _ranking_error),
+    ]
+
+
+def _self_test(name: str, check: Callable[[], float]) -> SelfTest:
+    try:
+        error = check()
+    except (LeporidError, ImportError, RuntimeError, OSError) as failure:
+        return {"name": name, "ok": False, "detail": str(failure)}
+    return {"name": name, "ok": error < 1e-4, "detail": f"error {error:.2g}"}
 
 
 # The checks import what they test: an import that fails is a finding, not a crash.
@@ -57,9 +89,9 @@ def _graph_error() -> float:
 
     rows = _rows()
     dense = rows.toarray()
-    both = dense @ dense.T
+    shared = dense @ dense.T
     sizes = dense.sum(axis=1)
-    jaccard = both / np.maximum(sizes[:, None] + sizes - both, 1)
+    jaccard = shared / np.maximum(sizes[:, None] + sizes - shared, 1)
     np.fill_diagonal(jaccard, 0)
     # With k = n - 1 every positive similarity is an edge.
     graph = knn_graph(rows, k=len(dense) - 1)
@@ -83,18 +115,17 @@ def _ranking_error() -> float:
 
     scores = np.random.default_rng(2).random((7, 50), dtype=np.float32)
     items = masked_top_k(scores, 5).items
-    return float(
-        np.abs(items - np.argsort(-scores, axis=1, kind="stable")[:, :5]).max()
-    )
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :5]
+    return float(np.abs(items - best).max())
 
 
-def _rows() -> Any:
+def _rows() -> sparse.csr_array:
     dense = (np.random.default_rng(1).random((40, 30)) < 0.3).astype(np.float32)
     return sparse.csr_array(dense)
 
 
-def _machine() -> dict[str, Any]:
-    machine: dict[str, Any] = {
+def _machine() -> dict[str, str | int | None]:
+    machine: dict[str, str | int | None] = {
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "kernel threads": resolve_threads(None),

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from leporid._version import __version__
 from leporid.errors import ClusterError, ConfigError, article, import_extra
@@ -19,15 +19,20 @@ LOOK_EVERY = 2.0
 CONNECT_SECONDS = 30.0
 """A starting scheduler may take this long to answer."""
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 T = TypeVar("T")
+Future: TypeAlias = Any
+"""A `distributed.Future`, whose result stays on a worker until it is gathered."""
 
 one_at_a_time = threading.Lock()
 """A worker works on one block at a time, on all its threads: one layout of the rows in memory."""
 
 
 @contextmanager
-def connect(address: str) -> Iterator[Any]:
-    """A `distributed.Client` of the scheduler at `address`, closed at the end."""
+def connect(address: str) -> "Iterator[Client]":
+    """Yield a client of the scheduler at `address`, closed at the end."""
     distributed = import_extra("distributed", "--scheduler", "distributed")
     if "://" not in address:
         raise ConfigError(
@@ -35,7 +40,10 @@ def connect(address: str) -> Iterator[Any]:
         )
     try:
         client = distributed.Client(
-            address, timeout=CONNECT_SECONDS, set_as_default=False, name="leporid"
+            address,
+            timeout=CONNECT_SECONDS,
+            set_as_default=False,
+            name="leporid",
         )
     except (OSError, TimeoutError, ValueError):
         raise ClusterError(
@@ -49,7 +57,7 @@ def connect(address: str) -> Iterator[Any]:
 class Cluster:
     """A checked client: submits, waits, and says in a sentence what went wrong."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: "Client") -> None:
         self._distributed = import_extra(
             "distributed", "fit(client=...)", "distributed"
         )
@@ -82,35 +90,38 @@ class Cluster:
                 )
             time.sleep(min(0.2, PATIENCE))
 
-    def keep(self, key: tuple[str, int], value: Any) -> Any:
-        """A future of data the scheduler has a copy of, which no lost worker takes away."""
+    def keep(self, key: tuple[str, int], value: object) -> Future:
+        """Return a future of data the scheduler has a copy of: no lost worker takes it away."""
         import dask
 
-        with dask.config.set(
-            {"distributed.admin.large-graph-warning-threshold": "1TB"}
-        ):
-            (future,) = self.submit([key], _same, [value])
-        return future
+        no_warning = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+        with dask.config.set(no_warning):
+            return self.submit([key], _same, [value])[0]
 
     def submit(
         self,
-        keys: Sequence[tuple[Any, ...]],
-        task: Callable[..., Any],
-        *lists: Sequence[Any],
-    ) -> list[Any]:
-        """Futures of `task` for the first of every list, the second, ...; futures among them too.
+        keys: Sequence[tuple[str | int, ...]],
+        task: Callable[..., object],
+        *lists: Sequence[object],
+    ) -> list[Future]:
+        """Return futures of `task` for the first entry of every list, the second, and so on.
 
-        The dashboard shows the names in the keys.
+        The lists may hold futures too. The dashboard shows the names in the keys.
         """
         with self._explained():
-            return list(
-                self.client.map(
-                    task, *lists, key=list(keys), pure=False, batch_size=None
-                )
+            futures = self.client.map(
+                task,
+                *lists,
+                key=list(keys),
+                pure=False,
+                batch_size=None,
             )
+            return list(futures)
 
     def wait(
-        self, futures: Sequence[Any], done: Callable[[int], None] | None = None
+        self,
+        futures: Sequence[Future],
+        done: Callable[[int], None] | None = None,
     ) -> None:
         """Wait for all futures; `done(position)` is called as each finishes.
 
@@ -123,7 +134,9 @@ class Cluster:
             try:
                 with self._explained(), self.client.as_current():
                     finished = wait(
-                        list(positions), timeout=LOOK_EVERY, return_when=until
+                        list(positions),
+                        timeout=LOOK_EVERY,
+                        return_when=until,
                     )
             except TimeoutError:
                 self._await_workers()
@@ -136,14 +149,14 @@ class Cluster:
                 if done is not None:
                     done(position)
 
-    def gather(self, futures: Sequence[Any]) -> list[Any]:
-        """The results of futures, in order."""
+    def gather(self, futures: Sequence[Future]) -> list[Any]:
+        """Return the results of futures, in order."""
         self.wait(futures)
         with self._explained():
             return list(self.client.gather(list(futures)))
 
     @staticmethod
-    def release(futures: Iterable[Any]) -> None:
+    def release(futures: Iterable[Future]) -> None:
         """Free what workers hold for these futures now, whoever still refers to them."""
         for future in futures:
             future.release()
@@ -171,13 +184,13 @@ class Cluster:
         return str(scheduler.address if scheduler is not None else "its address")
 
     def _check_versions(self) -> None:
-        """Tasks are sent by name, so every worker must have the code they name."""
+        """Refuse workers with another version: tasks are sent by the name of their code."""
         versions = self.client.run(_worker_version, on_error="return")
         for address, version in versions.items():
             if isinstance(version, str | ImportError) and version != __version__:
-                found = (
-                    f"leporid {version}" if isinstance(version, str) else "no leporid"
-                )
+                found = "no leporid"
+                if isinstance(version, str):
+                    found = f"leporid {version}"
                 raise ClusterError(
                     f"the Dask worker at {address} has {found} and this process has {__version__}: "
                     f"install the same version on both"

@@ -30,7 +30,7 @@ _TRIES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class BPRConfig(InitializerConfig):
+class BPRInitializerConfig(InitializerConfig):
     regularization: float = setting(0.1, at_least=0)
     """Weight of the squared norms of the three rows of a triple (paper: 0.1)."""
     step: float = setting(0.25, above=0)
@@ -45,12 +45,12 @@ class BPRConfig(InitializerConfig):
             )
 
 
-class BPR(Initializer):
+class BPRInitializer(Initializer):
     """Bayesian personalised ranking; vectors are drawn from N(0, 0.1^2 / D) first."""
 
     name = "bpr"
-    config_class = BPRConfig
-    config: BPRConfig
+    config_class = BPRInitializerConfig
+    config: BPRInitializerConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config

@@ -11,12 +11,13 @@ from typing import Self
 
 from leporid.arguments import check_argument, described
 from leporid.artifacts import cache_directory
-from leporid.config import SettingValue, canonical_hash
+from leporid.config import SettingValue
 from leporid.data import Interactions, as_log
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.registry import get
 from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError, DataError, warn
+from leporid.hashing import canonical_hash
 from leporid.machine import kept_torch_threads
 from leporid.progress import Progress
 

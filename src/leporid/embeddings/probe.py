@@ -14,7 +14,7 @@ from leporid.embeddings.row_lengths import Lengths, with_lengths
 from leporid.embeddings.vectors import InitialEmbeddings
 
 
-class Candidate(NamedTuple):
+class ProbedSettings(NamedTuple):
     """Settings of `leporid` that the probe can choose, and how well they predict."""
 
     alpha: float
@@ -37,7 +37,7 @@ def try_settings(
     train: Interactions,
     alphas: Sequence[float],
     shapes: Sequence[tuple[Lengths, float]],
-) -> list[Candidate]:
+) -> list[ProbedSettings]:
     """Probe every combination of an alpha and a shape: `lengths` and `popularity_power`.
 
     `fit(part, alpha)` gives embeddings whose rows have their own lengths.
@@ -50,7 +50,7 @@ def try_settings(
         for lengths, power in shapes:
             shaped = with_lengths(embeddings, matrix, lengths, power)
             quality = evaluation.probe((None, shaped.items.vectors), split).value()
-            candidates.append(Candidate(alpha, lengths, power, quality["items"]))
+            candidates.append(ProbedSettings(alpha, lengths, power, quality["items"]))
     return candidates
 
 

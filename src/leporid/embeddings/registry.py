@@ -1,9 +1,9 @@
 """The names of the initialisers, resolved when they are asked for."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from leporid.config import JsonValue, Registry
+from leporid.config import SettingDescription
+from leporid.registry import Registry
 
 if TYPE_CHECKING:
     from leporid.embeddings.base import Initializer
@@ -13,7 +13,7 @@ _registry: "Registry[Initializer]" = Registry(
     {
         "random": "leporid.embeddings.random:Random",
         "svd": "leporid.embeddings.svd:SVD",
-        "bpr": "leporid.embeddings.bpr:BPR",
+        "bpr": "leporid.embeddings.bpr:BPRInitializer",
         "netmf": "leporid.embeddings.netmf:NetMF",
         "node2vec": "leporid.embeddings.node2vec:Node2Vec",
         "graph_bert": "leporid.embeddings.graph_bert:GraphBert",
@@ -39,7 +39,7 @@ class InitializerDescription(TypedDict):
     """First sentence of the class: how it works."""
     standardized: bool
     """Whether models z-score the vectors."""
-    settings: Sequence[Mapping[str, JsonValue]]
+    settings: list[SettingDescription]
 
 
 def describe(name: str) -> InitializerDescription:

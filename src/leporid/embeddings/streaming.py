@@ -40,7 +40,7 @@ from leporid.machine import format_bytes, memory_left, parse_memory, resolve_thr
 from leporid.progress import ProgressLike, make_progress
 
 
-class LogOptions(TypedDict, total=False):
+class StreamOptions(TypedDict, total=False):
     """Options of `store_interactions`, which say how a log is read."""
 
     core: int
@@ -62,7 +62,7 @@ def embed_stored(
     scratch: str | Path | None = None,
     threads: int | None = None,
     progress: bool | ProgressLike | None = None,
-    **log: Unpack[LogOptions],
+    **log: Unpack[StreamOptions],
 ) -> InitialEmbeddings:
     """Return `initializer.fit(load(source).core(core))` within a memory limit: `le` and `leporid`.
 

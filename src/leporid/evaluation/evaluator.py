@@ -46,7 +46,7 @@ Counts: TypeAlias = NDArray[np.int32]
 
 @takes_exclude_seen
 @checks_arguments({"batch_size": 1})
-def evaluate(
+def evaluate(  # noqa: PLR0913 (options are spelled out)
     model: Evaluable,
     split: Split,
     at: Sequence[int] = (1, 5, 10),

@@ -15,6 +15,7 @@ from .neighbours import top_k_neighbours as top_k_neighbours
 from .neighbours import usable_k as usable_k
 from .types import SIMILARITIES as SIMILARITIES
 from .types import BinaryCSR as BinaryCSR
+from .types import Block as Block
 from .types import Graph as Graph
 from .types import KnnGraph as KnnGraph
 from .types import Side as Side

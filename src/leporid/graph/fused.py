@@ -11,13 +11,13 @@ brings about k candidates to each row. The quotient is the correctly rounded one
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from leporid.graph.nearest_block import NearestBlock
 from leporid.graph.types import BinaryCSR
 
 TILE = 128
@@ -29,17 +29,18 @@ CANDIDATES = 2**28
 
 
 def unpacked(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """(column, similarity) of candidates."""
+    """Return the columns and the similarities of candidates."""
     return ~keys.int(), (keys >> 32).int().view(torch.float32)
 
 
 def is_worth_it(members: BinaryCSR, device: torch.device) -> bool:
-    """Whether the rows are many and fit the GPU as bytes.
+    """Return whether the rows are many and fit the GPU as bytes.
 
     Triton multiplies bytes from NVIDIA's Ampere on; elsewhere it is not tested.
     """
-    able = torch.version.cuda and torch.cuda.get_device_capability(device) >= (8, 0)
-    if not able or members.n < 8 * FIRST_STRIP:
+    if members.n < 8 * FIRST_STRIP or not torch.version.cuda:
+        return False
+    if torch.cuda.get_device_capability(device) < (8, 0):
         return False
     free, _ = torch.cuda.mem_get_info(device)
     return members.n * members.n_columns < 0.6 * free
@@ -50,9 +51,8 @@ class FusedSearch:
 
     def __init__(self, members: BinaryCSR, device: torch.device) -> None:
         self._n = members.n
-        height, width = (
-            -(-size // TILE) * TILE for size in (members.n, members.n_columns)
-        )
+        height = _whole_tiles(members.n)
+        width = _whole_tiles(members.n_columns)
         self._dense = torch.zeros((height, width), dtype=torch.int8, device=device)
         self._degrees = torch.zeros(height, dtype=torch.int32, device=device)
         degrees = torch.from_numpy(members.degrees).to(device)
@@ -66,27 +66,33 @@ class FusedSearch:
             row = row.repeat_interleave(degrees[first:stop])
             self._dense[row, columns[part].long()] = 1
 
-    def blocks(self, k: int) -> Iterator[Any]:
-        """The k best of all rows, as `gpu.Block`s."""
+    def blocks(self, k: int) -> Iterator[NearestBlock]:
+        """Yield the k best of all rows."""
         strips = list(_strips(self._n, k))
         room = k + max(stop - first for first, stop in strips)
         rows = max(TILE, CANDIDATES // room // TILE * TILE)
-        device = self._dense.device
         keys = torch.zeros(
-            (min(rows, len(self._dense)), room), dtype=torch.int64, device=device
+            (min(rows, len(self._dense)), room),
+            dtype=torch.int64,
+            device=self._dense.device,
         )
         for first in range(0, self._n, rows):
             stop = min(self._n, first + rows)
             best = self._best(keys[: stop - first], first, strips, k)
             row, rank = best.nonzero(as_tuple=True)
-            last, bound = unpacked(best.amin(dim=1))
-            last = torch.where(bound > 0, last, -1)
-            yield first, stop, (row, *unpacked(best[row, rank])), (bound, last)
+            column, weight = unpacked(best[row, rank])
+            last, least = unpacked(best.amin(dim=1))
+            last = torch.where(least > 0, last, -1)
+            yield NearestBlock(first, stop, row, column, weight, least, last)
 
     def _best(
-        self, keys: Tensor, first: int, strips: list[tuple[int, int]], k: int
+        self,
+        keys: Tensor,
+        first: int,
+        strips: list[tuple[int, int]],
+        k: int,
     ) -> Tensor:
-        """int64[rows, k], 0 where fewer are positive; `keys` is zeros and is left so."""
+        """Return int64[rows, k], 0 where fewer are positive; `keys` is zeros and is left so."""
         rows = len(keys)
         bound = torch.zeros(rows, dtype=torch.float32, device=keys.device)
         count = torch.full((rows,), k, dtype=torch.int32, device=keys.device)
@@ -94,14 +100,14 @@ class FusedSearch:
             self._add(keys, bound, count, first, begin, end)
             longest = int(count.max())
             if longest > k:
-                kept = torch.topk(keys[:, :longest], k, dim=1, sorted=False).values
+                best = torch.topk(keys[:, :longest], k, dim=1, sorted=False).values
                 keys[:, k:longest] = 0
-                keys[:, :k] = kept
-                bound = unpacked(kept.amin(dim=1))[1]
+                keys[:, :k] = best
+                bound = unpacked(best.amin(dim=1))[1]
                 count.fill_(k)
-        kept = keys[:, :k].clone()
+        best = keys[:, :k].clone()
         keys[:, :k] = 0
-        return kept
+        return best
 
     def _add(
         self,
@@ -113,31 +119,59 @@ class FusedSearch:
         end: int,
     ) -> None:
         """Append the candidates of columns `begin` to `end` of the rows from `first` on."""
-        rows, dense = len(keys), self._dense
+        rows = len(keys)
         grid = (-(-rows // TILE) * -(-(end - begin) // TILE),)
         # Triton launches on the current device, whatever the tensors' is.
         with torch.cuda.device_of(keys):  # type: ignore[no-untyped-call]
             _candidates[grid](
-                dense, self._degrees, bound, count, keys.view(torch.int32),
-                first, begin, end, rows, dense.shape[1], keys.stride(0),
-                size=TILE, num_warps=4, num_stages=3,
-            )  # fmt: skip
+                self._dense,
+                self._degrees,
+                bound,
+                count,
+                keys.view(torch.int32),
+                first,
+                begin,
+                end,
+                rows,
+                self._dense.shape[1],
+                keys.stride(0),
+                size=TILE,
+                num_warps=4,
+                num_stages=3,
+            )
+
+
+def _whole_tiles(size: int) -> int:
+    """Return `size`, rounded up to whole tiles."""
+    return -(-size // TILE) * TILE
 
 
 def _strips(n: int, k: int) -> Iterator[tuple[int, int]]:
-    """(first, stop) of columns: whole tiles, each strip as wide as all before it."""
-    begin, end = 0, min(n, -(-max(FIRST_STRIP, 4 * k) // TILE) * TILE)
+    """Yield strips of columns [begin, end): whole tiles, as wide as all columns before."""
+    begin = 0
+    end = min(n, _whole_tiles(max(FIRST_STRIP, 4 * k)))
     while begin < n:
         yield begin, end
-        begin, end = end, min(n, 2 * end)
+        begin = end
+        end = min(n, 2 * end)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _candidates(  # type: ignore[no-untyped-def]
-    dense, degrees, bound, count, keys, first, begin, end, rows, width, stride,
+def _candidates(  # type: ignore[no-untyped-def]  # noqa: PLR0913 (a kernel takes arrays)
+    dense,
+    degrees,
+    bound,
+    count,
+    keys,
+    first,
+    begin,
+    end,
+    rows,
+    width,
+    stride,
     size: tl.constexpr,
-):  # fmt: skip
-    """One tile: `size` rows from `first` on times `size` columns from `begin` on."""
+):
+    """Search one tile: `size` rows from `first` on times `size` columns from `begin` on."""
     down = tl.cdiv(rows, size)
     tile = tl.program_id(0)
     # Neighbouring programs share their columns, which then stay in the cache.
@@ -152,11 +186,9 @@ def _candidates(  # type: ignore[no-untyped-def]
         left += size
         right += size
     here = row < rows
-    union = (
-        tl.load(degrees + first + row)[:, None]
-        + tl.load(degrees + column)[None, :]
-        - shared
-    )
+    row_degrees = tl.load(degrees + first + row)[:, None]
+    column_degrees = tl.load(degrees + column)[None, :]
+    union = row_degrees + column_degrees - shared
     similar = tl.math.div_rn(shared.to(tl.float32), tl.maximum(union, 1).to(tl.float32))
     least = tl.load(bound + row, mask=here, other=2.0)
     good = (similar > least[:, None]) & ((first + row)[:, None] != column[None, :])
@@ -164,13 +196,9 @@ def _candidates(  # type: ignore[no-untyped-def]
     found = tl.sum(good, axis=1)
     if tl.max(found, axis=0) > 0:
         start = tl.atomic_add(count + row, found, mask=here)
-        at = (
-            row.to(tl.int64)[:, None] * stride
-            + start[:, None]
-            + tl.cumsum(good, axis=1)
-            - 1
-        )
-        tl.store(
-            keys + 2 * at, (-1 - column)[None, :] + tl.zeros_like(good), mask=good > 0
-        )
-        tl.store(keys + 2 * at + 1, similar.to(tl.int32, bitcast=True), mask=good > 0)
+        filled = row.to(tl.int64)[:, None] * stride + start[:, None]
+        at = filled + tl.cumsum(good, axis=1) - 1
+        low = (-1 - column)[None, :] + tl.zeros_like(good)
+        high = similar.to(tl.int32, bitcast=True)
+        tl.store(keys + 2 * at, low, mask=good > 0)
+        tl.store(keys + 2 * at + 1, high, mask=good > 0)

@@ -13,12 +13,13 @@ rounded float64 quotient of the CPU.
 from collections.abc import Iterator
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from leporid.graph.nearest_block import NearestBlock
 from leporid.graph.types import BinaryCSR, KnnGraph, Side
 from leporid.progress import ProgressLike
 
@@ -44,10 +45,10 @@ class DeviceGraph(KnnGraph):
     def __init__(self, tensors: GraphTensors, side: Side, k: int) -> None:
         vars(self).update(tensors=tensors, side=side, k=k)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name not in GraphTensors._fields:
             raise AttributeError(name)
-        array = getattr(self.tensors, name).cpu().numpy()
+        array = self.tensors._asdict()[name].cpu().numpy()
         vars(self)[name] = array
         return array
 
@@ -55,50 +56,61 @@ class DeviceGraph(KnnGraph):
     def _degrees(self) -> NDArray[np.float64]:
         weights = self.tensors.weights.double()
         sums = torch.segment_reduce(
-            weights, "sum", offsets=self.tensors.indptr, initial=0
+            weights,
+            "sum",
+            offsets=self.tensors.indptr,
+            initial=0,
         )
         return np.asarray(sums.cpu().numpy())
 
 
 def tensors_on(graph: KnnGraph, device: torch.device) -> GraphTensors:
-    """The graph on `device`: its own tensors where it was made there, else a copy."""
-    if (
-        isinstance(graph, DeviceGraph)
-        and graph.tensors.weights.device.type == device.type
-    ):
-        return graph.tensors
-    arrays = (graph.indptr, graph.indices, graph.weights)
-    return GraphTensors(*(torch.from_numpy(array).to(device) for array in arrays))
+    """Return the graph on `device`: its own tensors where it was made there, else a copy."""
+    tensors = graph.tensors if isinstance(graph, DeviceGraph) else None
+    if tensors is not None and tensors.weights.device.type == device.type:
+        return tensors
+    return GraphTensors(
+        indptr=torch.from_numpy(graph.indptr).to(device),
+        indices=torch.from_numpy(graph.indices).to(device),
+        weights=torch.from_numpy(graph.weights).to(device),
+    )
 
 
 def knn_graph_on(
-    members: BinaryCSR, k: int, device: str, side: Side, progress: ProgressLike
+    members: BinaryCSR,
+    k: int,
+    device: str,
+    side: Side,
+    progress: ProgressLike,
 ) -> KnnGraph:
-    """`knn_graph` by way of a torch device ("auto" and "cuda" mean the current GPU); 1 <= k < n."""
+    """Make `knn_graph` on a torch device ("auto" and "cuda" mean the current GPU); 1 <= k < n."""
     where = torch.device("cuda" if device == "auto" else device)
     n = members.n
     least = torch.zeros(n, dtype=torch.float32, device=where)
     last = torch.full((n,), -1, dtype=torch.int64, device=where)
-    sources, targets, weights = [], [], []
+    sources = []
+    targets = []
+    weights = []
     progress.start("neighbours", n)
-    for first, stop, edges, bounds in _blocks(members, k, where):
-        row, column, weight = edges
-        least[first:stop], last[first:stop] = bounds
-        sources.append((row + first).int())
-        targets.append(column.int())
-        weights.append(weight)
-        progress.advance(stop - first)
-    every = torch.cat(sources).long(), torch.cat(targets).long(), torch.cat(weights)
-    return DeviceGraph(_symmetrise(*every, least, last), side, k)
+    for block in _blocks(members, k, where):
+        least[block.first : block.stop] = block.least
+        last[block.first : block.stop] = block.last
+        sources.append((block.row + block.first).int())
+        targets.append(block.column.int())
+        weights.append(block.weight)
+        progress.advance(block.stop - block.first)
+    tensors = _symmetrise(
+        torch.cat(sources).long(),
+        torch.cat(targets).long(),
+        torch.cat(weights),
+        least,
+        last,
+    )
+    return DeviceGraph(tensors, side, k)
 
 
-Block = tuple[int, int, tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]
-"""(first, stop, (row, column, similarity), (similarity, column) of each row's k-th): the k best of
-the rows between; rows count from `first`; the k-th is (0, -1) where fewer are positive."""
-
-
-def _blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[Block]:
-    """The k best of all rows, by one fused kernel where that is possible and worth it."""
+def _blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[NearestBlock]:
+    """Yield the k best of all rows, by one fused kernel where that is possible and worth it."""
     if where.type == "cuda" and find_spec("triton"):
         from leporid.graph.fused import FusedSearch, is_worth_it
 
@@ -107,31 +119,37 @@ def _blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[Block]:
     return _dense_blocks(members, k, where)
 
 
-def _dense_blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[Block]:
-    """The same from every similarity of a block of rows, by torch alone."""
-    n, width = members.n, members.n_columns
+def _dense_blocks(
+    members: BinaryCSR,
+    k: int,
+    where: torch.device,
+) -> Iterator[NearestBlock]:
+    """Yield the k best of all rows from every similarity of a block, by torch alone."""
+    n = members.n
     half = where.type == "cuda" and _can_widen(where)
     kind = torch.float16 if half else torch.float32
-    options: Any = {"out_dtype": torch.float32} if half else {}
-    tile = max(1, min(n, DENSE_ENTRIES[where.type] // width))
-    whole = _zeros_and_ones(members, 0, n, kind, where) if tile == n else None
+    tile = max(1, min(n, DENSE_ENTRIES[where.type] // members.n_columns))
+    matrix = _zeros_and_ones(members, 0, n, kind, where) if tile == n else None
 
     def dense(first: int, stop: int) -> torch.Tensor:
-        if whole is not None:
-            return whole[first:stop]
+        if matrix is not None:
+            return matrix[first:stop]
         return _zeros_and_ones(members, first, stop, kind, where)
+
+    def shared_columns(queries: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        if half:
+            return torch.mm(queries, rows.T, out_dtype=torch.float32)
+        return torch.mm(queries, rows.T)
 
     sizes = torch.from_numpy(members.degrees).to(where, torch.float32)
     block = max(1, min(n, BLOCK_ENTRIES[where.type] // n))
     for first in range(0, n, block):
         stop = min(n, first + block)
-        queries, counts = (
-            dense(first, stop),
-            torch.empty((stop - first, n), device=where),
-        )
+        queries = dense(first, stop)
+        counts = torch.empty((stop - first, n), device=where)
         for begin in range(0, n, tile):
             end = min(n, begin + tile)
-            counts[:, begin:end] = torch.mm(queries, dense(begin, end).T, **options)
+            counts[:, begin:end] = shared_columns(queries, dense(begin, end))
         rows = torch.arange(stop - first, device=where)
         counts[rows, rows + first] = 0
         # Where nothing is shared the union may be empty; 0 / 1 is the 0 it should be.
@@ -145,13 +163,17 @@ def _dense_blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[B
         at_bound = weight == bound[row]
         last.scatter_reduce_(0, row[at_bound], column[at_bound], "amax")
         del counts, similar, chosen
-        yield first, stop, (row, column, weight), (bound, last)
+        yield NearestBlock(first, stop, row, column, weight, bound, last)
 
 
 def _zeros_and_ones(
-    members: BinaryCSR, first: int, stop: int, kind: torch.dtype, where: torch.device
+    members: BinaryCSR,
+    first: int,
+    stop: int,
+    kind: torch.dtype,
+    where: torch.device,
 ) -> torch.Tensor:
-    """0/1 [stop - first, n_columns] of the rows from `first` to `stop`."""
+    """Return 0/1 [stop - first, n_columns] of the rows from `first` to `stop`."""
     start, end = members.indptr[[first, stop]]
     columns = torch.from_numpy(members.columns[start:end]).to(where).long()
     degrees = torch.from_numpy(members.degrees[first:stop]).to(where)
@@ -162,33 +184,39 @@ def _zeros_and_ones(
 
 
 def _can_widen(device: torch.device) -> bool:
-    """Whether this torch multiplies half-precision matrices into a float32 one."""
-    one = torch.ones((16, 16), dtype=torch.float16, device=device)
+    """Return whether this torch multiplies half-precision matrices into a float32 one."""
+    ones = torch.ones((16, 16), dtype=torch.float16, device=device)
     try:
-        torch.mm(one, one, out_dtype=torch.float32)
+        torch.mm(ones, ones, out_dtype=torch.float32)
     except (TypeError, RuntimeError):
         return False
     return True
 
 
 def _best(similar: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """bool[rows, n] of each row's k best, and its k-th similarity (0 where fewer are positive)."""
+    """Return bool[rows, n] of each row's k best, and the k-th similarity of each row.
+
+    The k-th similarity is 0 where fewer are positive.
+    """
     bound = torch.topk(similar, k, dim=1, sorted=False).values.amin(dim=1)
     chosen = similar > bound[:, None]
     room = k - chosen.sum(dim=1)
     equal = (similar == bound[:, None]) & (bound > 0)[:, None]
     crowded = (equal.sum(dim=1) > room).nonzero()[:, 0]
     if len(crowded):
-        some = equal[crowded]
+        ties = equal[crowded]
+        ranks = ties.cumsum(dim=1, dtype=torch.int32)
         # The first `room` ties are those with the smallest index.
-        equal[crowded] = some & (
-            some.cumsum(dim=1, dtype=torch.int32) <= room[crowded, None]
-        )
+        equal[crowded] = ties & (ranks <= room[crowded, None])
     return chosen.logical_or_(equal), bound
 
 
 def _symmetrise(
-    source: Any, target: Any, weight: Any, least: Any, last: Any
+    source: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor,
+    least: torch.Tensor,
+    last: torch.Tensor,
 ) -> GraphTensors:
     """Add every edge's reverse where its target did not choose it (as `symmetrise` decides it)."""
     n = len(least)

@@ -6,12 +6,12 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments
+from leporid.artifacts import Array
 from leporid.errors import GraphError
 from leporid.graph.kernels.layout import NeighbourLists
 from leporid.graph.kernels.symmetrise import add_lacking, merge_rows, row_limits
@@ -22,15 +22,17 @@ from leporid.progress import NullProgress, ProgressLike, make_progress
 
 SYMMETRIC = ("jaccard", "cosine")
 """Similarities with sim(i, j) = sim(j, i) to the bit."""
+NewArray: TypeAlias = Callable[[str, type[np.generic], int], Array]
+"""Makes room for numbers, by name, kind and how many there are."""
 WORTH_A_GPU = 4096
 """Rows from which on the transfer to a GPU pays."""
 EDGE_BYTES = 8
-"""A neighbour: index and weight."""
+"""Bytes of a neighbour: index and weight."""
 
 
 @checks_arguments({"threads": 1})
 def knn_graph(
-    X: Any,
+    X: object,
     k: int = 1000,
     *,
     side: Side = "rows",
@@ -59,7 +61,7 @@ def knn_graph(
     check_device(device)
     if similarity not in SYMMETRIC:
         raise GraphError(
-            f"knn_graph needs a symmetric similarity ({', '.join(SYMMETRIC)}), not {similarity!r}"
+            f"knn_graph needs a symmetric similarity ({', '.join(SYMMETRIC)}), not {similarity!r}",
         )
     measure = Similarity(similarity)
     members = binary_csr(X)
@@ -70,9 +72,15 @@ def knn_graph(
 
         graph = knn_graph_on(members, k, device, side, reporter)
     else:
-        workers, own = resolve_threads(threads), np.arange(members.n)
+        workers = resolve_threads(threads)
         lists = directed_neighbours(
-            members, members, k, measure, own, workers, reporter
+            members,
+            members,
+            k,
+            measure,
+            own=np.arange(members.n),
+            threads=workers,
+            progress=reporter,
         )
         graph = symmetrise(lists, k, side, similarity, workers)
     if progress is True:
@@ -90,53 +98,80 @@ def stored_knn_graph(
     threads: int,
     progress: ProgressLike,
 ) -> KnnGraph:
-    """`knn_graph(members, k)` to the bit, with its lists and edges in memory-mapped files.
+    """Make `knn_graph(members, k)` to the bit, with lists and edges in memory-mapped files.
 
     `memory`: bytes for the part of the graph that is put together at a time.
     """
     n = members.n
     k = usable_k(k, n - 1)
-    needed, free = 3 * n * k * EDGE_BYTES, shutil.disk_usage(folder).free
+    needed = 3 * n * k * EDGE_BYTES
+    free = shutil.disk_usage(folder).free
     if free < needed:
         raise GraphError(
             f"the graph may take {format_bytes(needed)} in {folder}, where "
             f"{format_bytes(free)} are free: lower k, or choose another folder"
         )
 
-    def mapped(name: str, dtype: Any, size: int) -> NDArray[Any]:
-        return _new_file(folder / f"{side}-{name}", dtype, size)
+    def path(name: str) -> Path:
+        return folder / f"{side}-{name}"
 
-    rows, weights = (
-        mapped("lists", np.int32, n * k),
-        mapped("list-weights", np.float32, n * k),
-    )
+    def new_array(name: str, dtype: type[np.generic], size: int) -> Array:
+        return _new_file(path(name), dtype, size)
+
     lists = NeighbourLists(
-        rows.reshape(n, k), weights.reshape(n, k), np.zeros(n, np.int32)
+        rows=new_array("lists", np.int32, n * k).reshape(n, k),
+        weights=new_array("list-weights", np.float32, n * k).reshape(n, k),
+        length=np.zeros(n, np.int32),
     )
-    jaccard, own = Similarity("jaccard"), np.arange(n)
-    directed_neighbours(members, members, k, jaccard, own, threads, progress, lists)
-    room = max(memory // EDGE_BYTES, 1)
-    graph = symmetrise(lists, k, side, jaccard.name, threads, mapped, room, progress)
-    del lists, rows, weights
-    for name in ("lists", "list-weights"):
-        (folder / f"{side}-{name}").unlink()
+    directed_neighbours(
+        members,
+        members,
+        k,
+        Similarity("jaccard"),
+        own=np.arange(n),
+        threads=threads,
+        progress=progress,
+        out=lists,
+    )
+    graph = symmetrise(
+        lists,
+        k,
+        side,
+        "jaccard",
+        threads,
+        new_array,
+        edges_at_a_time=max(memory // EDGE_BYTES, 1),
+        progress=progress,
+    )
+    del lists
+    path("lists").unlink()
+    path("list-weights").unlink()
     return graph
 
 
-def _new_file(path: Path, dtype: Any, size: int) -> NDArray[Any]:
-    """A new mapped file of `size` numbers, its disk space reserved where the system can."""
+def _new_file(path: Path, dtype: type[np.generic], size: int) -> Array:
+    """Map a new file of `size` numbers, its disk space reserved where the system can."""
     try:
         with open(path, "wb") as file:
-            n_bytes = size * np.dtype(dtype).itemsize
-            if size and hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, n_bytes)
-            else:
-                file.truncate(n_bytes)
+            if size:
+                _reserve(file, size * np.dtype(dtype).itemsize)
     except OSError as error:
         raise GraphError(
             f"could not write {path}: {error.strerror or error}"
         ) from error
     return np.asarray(np.memmap(path, dtype, "r+")) if size else np.zeros(0, dtype)
+
+
+def _reserve(file: BinaryIO, n_bytes: int) -> None:
+    """Give a new file its size, and its disk space where the system can."""
+    try:
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    except AttributeError:  # macOS and Windows
+        file.truncate(n_bytes)
+
+
+def _in_memory(_: str, dtype: type[np.generic], size: int) -> Array:
+    return np.empty(size, dtype)
 
 
 def symmetrise(
@@ -145,9 +180,7 @@ def symmetrise(
     side: Side,
     similarity: str,
     threads: int,
-    new_array: Callable[[str, Any, int], NDArray[Any]] = lambda _, kind, n: np.empty(
-        n, kind
-    ),
+    new_array: NewArray = _in_memory,
     edges_at_a_time: int | None = None,
     progress: ProgressLike | None = None,
 ) -> KnnGraph:
@@ -157,17 +190,20 @@ def symmetrise(
     are filled from front to back in parts of `edges_at_a_time` (None: all at once).
     """
     n = len(lists.length)
-    limits = np.empty(n, np.float32), np.empty(n, np.int32)
-    on_each_share(
-        lambda _, begin, end: row_limits(lists, k, begin, end, *limits), 0, n, threads
-    )
+    least = np.empty(n, np.float32)
+    last = np.empty(n, np.int32)
     lacking = np.zeros(n, np.int64)
-    none = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    no_indices = np.zeros(0, np.int32)
+    no_weights = np.zeros(0, np.float32)
 
-    def count(_: int, begin: int, end: int) -> None:
-        add_lacking(lists, begin, end, *limits, lacking, *none)
+    def find_limits(_: int, begin: int, end: int) -> None:
+        row_limits(lists, k, begin, end, least, last)
 
-    on_each_share(count, 0, n, threads)
+    def count_lacking(_: int, begin: int, end: int) -> None:
+        add_lacking(lists, begin, end, least, last, lacking, no_indices, no_weights)
+
+    on_each_share(find_limits, 0, n, threads)
+    on_each_share(count_lacking, 0, n, threads)
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(lists.length + lacking, out=indptr[1:])
     cursor = indptr[:-1] + lists.length
@@ -175,19 +211,18 @@ def symmetrise(
     weights = new_array("weights", np.float32, int(indptr[-1]))
 
     def fill(_: int, begin: int, end: int) -> None:
-        add_lacking(lists, begin, end, *limits, cursor, indices, weights)
+        add_lacking(lists, begin, end, least, last, cursor, indices, weights)
         merge_rows(lists, begin, end, indptr, indices, weights)
 
     reporter = progress or NullProgress()
     reporter.start("graph", n)
     first = 0
     while first < n:
-        room = (
-            int(indptr[-1])
-            if edges_at_a_time is None
-            else indptr[first] + edges_at_a_time
-        )
-        stop = max(first + 1, int(np.searchsorted(indptr, room, side="right")) - 1)
+        stop = n
+        if edges_at_a_time is not None:
+            last_edge = indptr[first] + edges_at_a_time
+            fitting = int(np.searchsorted(indptr, last_edge, side="right")) - 1
+            stop = max(first + 1, fitting)
         on_each_share(fill, first, stop, threads)
         reporter.advance(stop - first)
         first = stop
@@ -195,18 +230,16 @@ def symmetrise(
 
 
 def uses_gpu(device: str, n: int) -> bool:
-    """Whether to take the torch path; "cuda" without torch or CUDA is an error."""
+    """Return whether to take the torch path; "cuda" without torch or CUDA is an error."""
     check_device(device)
     if str(device).startswith("mps"):
         raise GraphError(
-            "graphs are computed on 'cpu' or 'cuda', not on 'mps': use 'auto'"
+            "graphs are computed on 'cpu' or 'cuda', not on 'mps': use 'auto'",
         )
-    if device == "cpu" or (
-        device == "auto" and not (n >= WORTH_A_GPU and may_have_gpu())
-    ):
-        return False
     if device != "auto":
-        return True
+        return device != "cpu"
+    if n < WORTH_A_GPU or not may_have_gpu():
+        return False
     try:
         import torch
     except ImportError:
@@ -215,7 +248,7 @@ def uses_gpu(device: str, n: int) -> bool:
 
 
 def may_have_gpu() -> bool:
-    """Whether torch could find a GPU: without a driver its import (2 s) is left out."""
+    """Return whether torch could find a GPU: without a driver its import (2 s) is left out."""
     if "torch" in sys.modules or Path("/dev/kfd").exists():  # AMD's driver
         return True
     try:

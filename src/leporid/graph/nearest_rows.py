@@ -5,7 +5,7 @@ a new one however many are more similar, so there is no early threshold as in th
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import float32, float64, int64, uint32, uint64
@@ -15,7 +15,7 @@ from scipy import sparse
 from leporid.errors import GraphError
 from leporid.graph.kernels.search import kth_largest
 from leporid.graph.types import BinaryCSR, binary_csr
-from leporid.kernel import kernel
+from leporid.kernel import Integer, kernel
 from leporid.machine import on_each_share, resolve_threads
 
 BLOCK_ROWS = 1024
@@ -31,6 +31,26 @@ class FittedColumns(NamedTuple):
     """float64[n]: items of each fitted row."""
     thresholds: NDArray[np.float32]
     """float32[n]: a new row must be more similar than this for row j to choose it."""
+
+
+class NewRows(NamedTuple):
+    """The rows whose neighbours are summed."""
+
+    members: BinaryCSR
+    k: int
+    """Fitted rows that a new row chooses itself."""
+    skip: NDArray[np.int64]
+    """int64[n]: the fitted row that is no neighbour of a new row; -1 for none."""
+
+
+class BlockSums(NamedTuple):
+    """The sums for a block of new rows, which begins at row `first`."""
+
+    first: int
+    sums: NDArray[np.float32]
+    """float32[rows, d]: sum_j w_ij table[j]."""
+    totals: NDArray[np.float64]
+    """float64[rows]: sum_j w_ij."""
 
 
 class NearestRows:
@@ -51,10 +71,11 @@ class NearestRows:
         if thresholds is None:
             thresholds = np.full(members.n, np.inf, np.float32)
         lists = members.take(np.arange(members.n)).tocsc()
-        start, rows = lists.indptr.astype(np.int64), lists.indices.astype(np.int32)
-        sizes = members.degrees.astype(np.float64)
         self._fitted = FittedColumns(
-            start, rows, sizes, np.asarray(thresholds, np.float32)
+            start=lists.indptr.astype(np.int64),
+            rows=lists.indices.astype(np.int32),
+            sizes=members.degrees.astype(np.float64),
+            thresholds=np.asarray(thresholds, np.float32),
         )
         self._threads = resolve_threads(threads)
 
@@ -65,10 +86,10 @@ class NearestRows:
         k: int,
         without: NDArray[np.int64] | None = None,
     ) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.float64]]]:
-        """For each block of new rows: which rows, sum_j w_j table[j], and sum_j w_j.
+        """Yield for each block of new rows: which rows, sum_j w_j table[j], and sum_j w_j.
 
-        float32[rows, d] for `table` float32[n, d], and float64[rows]. Fitted row `without[i]` is
-        no neighbour of new row i.
+        The sums are float32[rows, d] for `table` float32[n, d], and float64[rows]. Fitted row
+        `without[i]` is no neighbour of new row i.
         """
         count, columns = new.shape
         if columns != len(self._fitted.start) - 1:
@@ -78,96 +99,101 @@ class NearestRows:
             )
         if count == 0:
             return
-        members = binary_csr(new, "new")
         skip = np.full(count, -1, np.int64) if without is None else without
+        rows = NewRows(binary_csr(new, "new"), k, skip)
         threads = min(self._threads, count)
         scratch = np.zeros((threads, 3, len(table)), np.uint32)
-        for first in range(0, count, BLOCK_ROWS):
-            part = slice(first, min(first + BLOCK_ROWS, count))
-            sums = np.zeros((part.stop - first, table.shape[1]), np.float32)
-            totals = np.zeros(len(sums))
 
-            def work(
-                thread: int, begin: int, end: int, to: Any = (first, sums, totals)
-            ) -> None:
+        def sum_block(first: int, stop: int) -> BlockSums:
+            sums = np.zeros((stop - first, table.shape[1]), np.float32)
+            block = BlockSums(first, sums, totals=np.zeros(len(sums)))
+
+            def work(thread: int, begin: int, end: int) -> None:
                 space = scratch[thread]
-                sum_neighbours(
-                    members, self._fitted, k, skip, table, space, begin, end, *to
-                )
+                sum_neighbours(rows, self._fitted, table, space, begin, end, block)
 
             # Plain threads and not numba's: a service calls this from many of them.
-            on_each_share(work, first, part.stop, threads)
-            yield part, sums, totals
+            on_each_share(work, first, stop, threads)
+            return block
+
+        for first in range(0, count, BLOCK_ROWS):
+            stop = min(first + BLOCK_ROWS, count)
+            block = sum_block(first, stop)
+            yield slice(first, stop), block.sums, block.totals
 
 
 @kernel
 def sum_neighbours(
-    new: BinaryCSR,
+    new: NewRows,
     fitted: FittedColumns,
-    k: int,
-    skip: NDArray[np.int64],
     table: NDArray[np.float32],
     scratch: NDArray[np.uint32],
     begin: int,
     end: int,
-    first: int,
-    sums: NDArray[np.float32],
-    totals: NDArray[np.float64],
+    block: BlockSums,
 ) -> None:
-    """sums[i - first] = sum_j w_ij table[j] and totals[i - first] = sum_j w_ij, begin <= i < end.
+    """Fill the sums of the new rows [begin, end), which lie in `block`.
 
     `scratch` is uint32[3, n], zero in its first row.
     """
-    counters, rows, bits = scratch[0], scratch[1], scratch[2]
+    counters = scratch[0]
+    rows = scratch[1]
+    bits = scratch[2]
     weights = bits.view(np.float32)
     for row in range(begin, end):
-        members = new.columns[new.indptr[row] : new.indptr[row + 1]]
+        start = new.members.indptr[row]
+        members = new.members.columns[start : new.members.indptr[row + 1]]
         for column in members:
             for at in range(fitted.start[column], fitted.start[column + 1]):
                 counters[uint64(fitted.rows[uint64(at)])] += uint32(1)
-        candidates: Any = uint64(0)
+        candidates = uint64(0)
         for position in range(uint64(len(counters))):
             if counters[position]:
                 count = float64(counters[position])
                 similarity = count / (len(members) + fitted.sizes[position] - count)
-                rows[candidates], weights[candidates] = (
-                    uint32(position),
-                    float32(similarity),
-                )
+                rows[candidates] = uint32(position)
+                weights[candidates] = float32(similarity)
                 candidates += uint64(1)
         counters[:] = uint32(0)
-        chosen = _choose(candidates, k, fitted, rows, bits)
+        chosen = _choose(candidates, new.k, fitted, rows, bits)
         total = 0.0
-        to = sums[row - first]
+        to = block.sums[row - block.first]
         for position in range(chosen):
-            other, weight = uint64(rows[position]), weights[position]
-            if int64(other) != skip[row]:
+            other = uint64(rows[position])
+            weight = weights[position]
+            if int64(other) != new.skip[row]:
                 total += weight
                 for column in range(uint64(len(to))):
                     to[column] += weight * table[other, column]
-        totals[row - first] = total
+        block.totals[row - block.first] = total
 
 
 @kernel
 def _choose(
-    candidates: Any, k: int, fitted: FittedColumns, rows: Any, bits: Any
-) -> Any:
-    """Move the row's own top k and the rows that would choose it to the front; their number."""
+    candidates: Integer,
+    k: int,
+    fitted: FittedColumns,
+    rows: NDArray[np.uint32],
+    bits: NDArray[np.uint32],
+) -> Integer:
+    """Move the row's own top k and the rows that would choose it to the front; count them."""
     weights = bits.view(np.float32)
     bound = uint32(0)
-    ties: Any = uint64(0)
+    ties = uint64(0)
     if candidates > uint64(k):
         bound = uint32(kth_largest(bits, candidates, k, int64(32)))
         ties = uint64(k)
         for position in range(candidates):
             ties -= uint64(bits[position] > bound)
-    filled: Any = uint64(0)
+    filled = uint64(0)
     for position in range(candidates):
-        own = bits[position] > bound
+        is_chosen = bits[position] > bound
         if bits[position] == bound and ties > uint64(0):
-            own = True
+            is_chosen = True
             ties -= uint64(1)
-        if own or weights[position] > fitted.thresholds[uint64(rows[position])]:
-            rows[filled], weights[filled] = rows[position], weights[position]
+        threshold = fitted.thresholds[uint64(rows[position])]
+        if is_chosen or weights[position] > threshold:
+            rows[filled] = rows[position]
+            weights[filled] = weights[position]
             filled += uint64(1)
     return filled

@@ -1,7 +1,6 @@
 """`top_k_neighbours`: ranked lists of similar rows; `directed_neighbours`: the search itself."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +43,12 @@ class Neighbours:
         return matrix
 
 
-def top_k_neighbours(
-    X: Any,
+def top_k_neighbours(  # noqa: PLR0913 (options are spelled out)
+    X: object,
     k: int,
     *,
-    against: Any | None = None,
-    own: NDArray[Any] | None = None,
+    against: object | None = None,
+    own: NDArray[np.integer] | None = None,
     similarity: str = "jaccard",
     shrink: float = 0.0,
     asymmetric_alpha: float = 0.5,
@@ -58,7 +57,7 @@ def top_k_neighbours(
     threads: int | None = None,
     progress: bool | ProgressLike | None = None,
 ) -> Neighbours:
-    """The exact k nearest rows of every row of X, among themselves or among other rows.
+    """Find the exact k nearest rows of every row of X, among themselves or among other rows.
 
     Parameters
     ----------
@@ -74,7 +73,11 @@ def top_k_neighbours(
     progress : True for a bar, or an object of your own (`leporid.progress`).
     """
     measure = Similarity(
-        similarity, shrink, asymmetric_alpha, tversky_alpha, tversky_beta
+        similarity,
+        shrink,
+        asymmetric_alpha,
+        tversky_alpha,
+        tversky_beta,
     )
     queries = binary_csr(X)
     fitted = queries if against is None else binary_csr(against, "against")
@@ -83,14 +86,20 @@ def top_k_neighbours(
             f"X has {queries.n_columns} columns and the fitted rows have {fitted.n_columns}: "
             "both must use the same columns"
         )
+    skipped = None if own is None else np.ascontiguousarray(own, dtype=np.int64)
     if against is None:
-        own = np.arange(fitted.n)
-    elif own is not None:
-        own = np.ascontiguousarray(own, dtype=np.int64)
-    k = usable_k(k, fitted.n if own is None else fitted.n - 1)
+        skipped = np.arange(fitted.n, dtype=np.int64)
+    k = usable_k(k, fitted.n if skipped is None else fitted.n - 1)
     reporter = make_progress(progress)
-    workers = resolve_threads(threads)
-    lists = directed_neighbours(queries, fitted, k, measure, own, workers, reporter)
+    lists = directed_neighbours(
+        queries,
+        fitted,
+        k,
+        measure,
+        own=skipped,
+        threads=resolve_threads(threads),
+        progress=reporter,
+    )
     _sort_by_weight(lists)
     if progress is True:
         reporter.close()
@@ -103,23 +112,21 @@ def _sort_by_weight(lists: NeighbourLists, block: int = 4096) -> None:
     The key is one 64-bit number per entry: the complement of the weight, then the index.
     """
     columns = np.arange(lists.rows.shape[1])
+    largest = np.iinfo(np.uint64).max
     for first in range(0, len(lists.rows), block):
-        rows, weights = (
-            lists.rows[first : first + block],
-            lists.weights[first : first + block],
-        )
+        part = slice(first, first + block)
+        rows = lists.rows[part]
+        weights = lists.weights[part]
         keys = (~weights.view(np.uint32)).astype(np.uint64) << np.uint64(32)
         keys |= rows.view(np.uint32)
-        keys[columns >= lists.length[first : first + block, None]] = np.iinfo(
-            np.uint64
-        ).max
+        keys[columns >= lists.length[part, None]] = largest
         keys.sort(axis=1)
         rows[:] = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)
         weights[:] = (~(keys >> np.uint64(32)).astype(np.uint32)).view(np.float32)
 
 
-def usable_k(k: Any, others: int) -> int:
-    """`k` as an integer of at least 1, and at most the number of other rows."""
+def usable_k(k: object, others: int) -> int:
+    """Return `k` as an integer of at least 1, and at most the number of other rows."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise GraphError(f"k must be an integer of at least 1, not {k!r}")
     return min(int(k), others)
@@ -135,11 +142,11 @@ def directed_neighbours(
     progress: ProgressLike,
     out: NeighbourLists | None = None,
 ) -> NeighbourLists:
-    """The k most similar fitted rows of every query row, by ascending index, in `out` if given.
+    """Find the k most similar fitted rows of every query row, by ascending index.
 
     `own` int64[queries]: the fitted row that each query is itself (-1: none), which is no neighbour
     of it; None leaves nothing out. The k best are chosen by similarity as a float32 number, then
-    by smaller index; a similarity of zero is no neighbour.
+    by smaller index; a similarity of zero is no neighbour. The lists are written to `out` if given.
     """
     lists = NeighbourLists.empty(queries.n, k) if out is None else out
     if k == 0:
@@ -148,30 +155,31 @@ def directed_neighbours(
     terms = similarity.terms(queries.degrees, fitted.degrees)
     targets = layout.query_rows(queries, columns, terms, own)
     base = layout.fitted_rows(
-        fitted, columns, terms, targets if queries is fitted else None
+        fitted,
+        columns,
+        terms,
+        rows=targets if queries is fitted else None,
     )
     sample, rank = _sample(fitted, columns, similarity, k)
-    scratch = [
-        layout.scratch_space(k, queries.degrees.max(initial=256))
-        for _ in range(threads)
-    ]
+    longest = queries.degrees.max(initial=256)
+    scratch = [layout.scratch_space(k, longest) for _ in range(threads)]
 
     def search(rows: NDArray[np.int64], rank: int) -> None:
         turns = iter(range(0, len(rows), TURN))
 
         def work(thread: int) -> None:
+            space = scratch[thread]
             for first in turns:
                 part = rows[first : first + TURN]
-                search_rows(
-                    part, base, sample, rank, targets, scratch[thread], k, lists
-                )
+                search_rows(part, base, sample, rank, targets, space, k, lists)
 
         on_each_thread(work, threads)
 
     batch = max(-(-queries.n // BATCHES), 4 * TURN * threads, LEAST_BATCH)
     progress.start("neighbours", queries.n)
     for first in range(0, queries.n, batch):
-        part = np.arange(first, min(first + batch, queries.n), dtype=np.int64)
+        stop = min(first + batch, queries.n)
+        part = np.arange(first, stop, dtype=np.int64)
         search(part, rank)
         failed = part[lists.length[part] < 0]
         if len(failed):
@@ -181,19 +189,23 @@ def directed_neighbours(
 
 
 def _sample(
-    members: BinaryCSR, columns: layout.Columns, similarity: Similarity, k: int
+    members: BinaryCSR,
+    columns: layout.Columns,
+    similarity: Similarity,
+    k: int,
 ) -> tuple[layout.Fitted, int]:
-    """Evenly spaced rows, and which rank among them to take as the first threshold.
+    """Return evenly spaced rows, and which rank among them is the first threshold.
 
     The rank is four standard deviations beyond the expected one: a guess that is too high costs a
     second search. Few rows are searched without a guess.
     """
     count = min(max(SAMPLE, members.n // 16), layout.TILE)
-    few = members.n < 2 * count
-    chosen = np.linspace(0, members.n - 1, 1 if few else count).astype(np.int64)
-    rows = binary_csr(members.take(chosen))
-    sample = layout.fitted_rows(
-        rows, columns, similarity.terms(rows.degrees, rows.degrees)
-    )
     expected = k * count / members.n
-    return sample, 0 if few else int(expected + 4 * expected**0.5 + 4)
+    rank = int(expected + 4 * expected**0.5 + 4)
+    if members.n < 2 * count:
+        count = 1
+        rank = 0
+    chosen = np.linspace(0, members.n - 1, count).astype(np.int64)
+    rows = binary_csr(members.take(chosen))
+    terms = similarity.terms(rows.degrees, rows.degrees)
+    return layout.fitted_rows(rows, columns, terms), rank

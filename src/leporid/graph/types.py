@@ -11,7 +11,7 @@ denominator, as in the RecSys'19 evaluation study: it pulls similarities with li
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from leporid import data
 from leporid.arguments import described, is_table
 from leporid.errors import GraphError, UnknownNameError
 
+Block: TypeAlias = NDArray[Any]
+"""float32[n, c] or float64[n, c], what a graph is multiplied with."""
 Side = Literal["users", "items", "rows"]
 SIMILARITIES = ("jaccard", "cosine", "asymmetric_cosine", "tversky", "dice")
 
@@ -43,55 +45,43 @@ class BinaryCSR(NamedTuple):
         return np.diff(self.indptr)
 
     def take(self, rows: NDArray[np.int64]) -> sparse.csr_array:
-        """float32 csr[len(rows), n_columns] of ones."""
-        begins, ends = self.indptr[rows], self.indptr[rows + 1]
-        indptr = np.concatenate([[0], np.cumsum(ends - begins)])
-        positions = np.arange(indptr[-1]) + np.repeat(
-            begins - indptr[:-1], ends - begins
-        )
+        """Return float32 csr[len(rows), n_columns] of ones."""
+        begins = self.indptr[rows]
+        lengths = self.indptr[rows + 1] - begins
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        positions = np.arange(indptr[-1]) + np.repeat(begins - indptr[:-1], lengths)
         columns = self.columns[positions]
-        parts = np.ones(len(columns), np.float32), columns, indptr
-        return sparse.csr_array(parts, shape=(len(rows), self.n_columns))
+        ones = np.ones(len(columns), np.float32)
+        return sparse.csr_array(
+            (ones, columns, indptr),
+            shape=(len(rows), self.n_columns),
+        )
 
 
 class NotNumbersError(GraphError, TypeError):
     """The matrix holds something that is no number."""
 
 
-def checked_csr(X: Any, name: str = "X") -> sparse.csr_array:
-    """csr[n, m] of a scipy matrix, a 2-D array of numbers or anything with `.csr()`.
+def checked_csr(X: object, name: str = "X") -> sparse.csr_array:
+    """Return csr[n, m] of a scipy matrix, a 2-D array of numbers or anything with `.csr()`.
 
     Repeated entries are summed, indices sorted and zeros left out; X itself does not change.
-    scikit-learn's checks of estimators look for some of these words.
+    scikit-learn's checks of estimators look for some of the words in the errors.
     """
-    if not sparse.issparse(X) and callable(getattr(X, "csr", None)):
-        X = X.csr()
-    _refuse_logs(X, name)
-    # One sparse format is a dictionary too.
-    if X is None or (isinstance(X, str | bytes | Mapping) and not sparse.issparse(X)):
-        raise NotNumbersError(
-            f"{name} must hold numbers: give a matrix, an array or leporid.load(...), not "
-            f"{described(X)}"
-        )
     if not sparse.issparse(X):
-        try:
-            X = np.asarray(X)
-        except ValueError:
-            raise GraphError(
-                f"{name} has rows of different lengths: give every row one entry per column"
-            ) from None
-        try:
-            X = X if X.dtype.kind in "bifuc" else X.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise NotNumbersError(f"{name} must hold numbers: {error}") from None
-    if np.iscomplexobj(X):
+        make_csr = getattr(X, "csr", None)
+        if callable(make_csr):
+            X = make_csr()
+    _refuse_logs(X, name)
+    numbers: Any = X if sparse.issparse(X) else _numbers(X, name)
+    if np.iscomplexobj(numbers):
         raise GraphError(f"Complex data not supported: {name} must hold real numbers")
-    if X.ndim != 2:
+    if numbers.ndim != 2:
         raise GraphError(
-            f"{name} must be 2-D and has {X.ndim} axes: Reshape your data with X.reshape(-1, 1), "
-            f"or X.reshape(1, -1) for a single row"
+            f"{name} must be 2-D and has {numbers.ndim} axes: Reshape your data with "
+            f"X.reshape(-1, 1), or X.reshape(1, -1) for a single row"
         )
-    matrix = sparse.csr_array(X)
+    matrix = sparse.csr_array(numbers)
     if 0 in matrix.shape:
         raise GraphError(
             f"{name} is empty, 0 sample(s) or 0 feature(s) (shape={matrix.shape}) while a minimum "
@@ -109,16 +99,37 @@ def checked_csr(X: Any, name: str = "X") -> sparse.csr_array:
     return matrix
 
 
-def _is_log(X: Any) -> bool:
-    """Whether X is a table of users and items; an array or a matrix is none."""
+def _numbers(X: object, name: str) -> NDArray[Any]:
+    """Return an array of the numbers in X, which is no sparse matrix."""
+    if X is None or isinstance(X, str | bytes | Mapping):
+        raise NotNumbersError(
+            f"{name} must hold numbers: give a matrix, an array or leporid.load(...), not "
+            f"{described(X)}"
+        )
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise GraphError(
+            f"{name} has rows of different lengths: give every row one entry per column"
+        ) from None
+    if array.dtype.kind in "bifuc":
+        return array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise NotNumbersError(f"{name} must hold numbers: {error}") from None
+
+
+def _is_log(X: object) -> bool:
+    """Return whether X is a table of users and items; an array or a matrix is none."""
     return is_table(X) and data.is_log(X)
 
 
-def _refuse_logs(X: Any, name: str) -> None:
+def _refuse_logs(X: object, name: str) -> None:
     """Refuse what holds interactions and is no matrix, and say how one is made of it."""
-    if hasattr(X, "train_valid"):
+    if isinstance(X, data.Split):
         raise GraphError(
-            f"{name} must be a matrix or a log, not a Split: give it split.train"
+            f"{name} must be a matrix or a log, not a Split: give it split.train",
         )
     if _is_log(X):
         raise GraphError(
@@ -127,8 +138,8 @@ def _refuse_logs(X: Any, name: str) -> None:
         )
 
 
-def binary_csr(X: Any, name: str = "X") -> BinaryCSR:
-    """The nonzero entries of anything that `checked_csr` takes, or of a log in a data frame."""
+def binary_csr(X: object, name: str = "X") -> BinaryCSR:
+    """Return the nonzero entries of what `checked_csr` takes, or of a log in a data frame."""
     if isinstance(X, BinaryCSR):
         return X
     if _is_log(X):
@@ -141,18 +152,14 @@ def binary_csr(X: Any, name: str = "X") -> BinaryCSR:
     )
 
 
-def canonical(matrix: Any) -> sparse.csr_array:
-    """float32 CSR with int32 columns and int64 row pointers, so that kernels compile once."""
+def canonical(matrix: object) -> sparse.csr_array:
+    """Return float32 CSR with int32 columns and int64 row pointers, so kernels compile once."""
     csr = sparse.csr_array(matrix)
     csr.sort_indices()
-    data = csr.data.astype(np.float32, copy=False)
-    indices = csr.indices.astype(np.int32, copy=False)
     out = sparse.csr_array(csr.shape, dtype=np.float32)
-    out.data, out.indices, out.indptr = (
-        data,
-        indices,
-        csr.indptr.astype(np.int64, copy=False),
-    )
+    out.data = csr.data.astype(np.float32, copy=False)
+    out.indices = csr.indices.astype(np.int32, copy=False)
+    out.indptr = csr.indptr.astype(np.int64, copy=False)
     return out
 
 
@@ -160,11 +167,11 @@ class Terms(NamedTuple):
     """The coefficients of similarity = c / (x + y b + g c)."""
 
     x: NDArray[np.float64]
-    """float64[n] of the query rows."""
+    """float64[n]: one for each query row."""
     y: NDArray[np.float64]
-    """float64[n] of the query rows."""
+    """float64[n]: one for each query row."""
     b: NDArray[np.float64]
-    """float64[m] of the fitted rows."""
+    """float64[m]: one for each fitted row."""
     g: float
 
 
@@ -188,34 +195,45 @@ class Similarity:
     def __post_init__(self) -> None:
         if self.name not in SIMILARITIES:
             raise UnknownNameError("similarity", self.name, SIMILARITIES)
-        for field in ("shrink", "tversky_alpha", "tversky_beta"):
-            value = getattr(self, field)
+        for field, value in (
+            ("shrink", self.shrink),
+            ("tversky_alpha", self.tversky_alpha),
+            ("tversky_beta", self.tversky_beta),
+        ):
             if not (np.isfinite(value) and value >= 0):
                 raise GraphError(f"{field} must be a number of at least 0, not {value}")
         if not 0 <= self.asymmetric_alpha <= 1:
             raise GraphError(
-                f"asymmetric_alpha must be between 0 and 1, not {self.asymmetric_alpha}"
+                f"asymmetric_alpha must be between 0 and 1, not {self.asymmetric_alpha}",
             )
 
     def terms(
-        self, query_degrees: NDArray[np.int64], degrees: NDArray[np.int64]
+        self,
+        query_degrees: NDArray[np.int64],
+        degrees: NDArray[np.int64],
     ) -> Terms:
-        """Coefficients for query rows and fitted rows of these sizes."""
-        query, fitted = query_degrees.astype(np.float64), degrees.astype(np.float64)
+        """Return the coefficients for query rows and fitted rows of these sizes."""
+        query = query_degrees.astype(np.float64)
+        fitted = degrees.astype(np.float64)
         if self.name.endswith("cosine"):
             alpha = 0.5 if self.name == "cosine" else self.asymmetric_alpha
-            added = np.full_like(query, self.shrink)
-            return Terms(added, query**alpha, fitted ** (1.0 - alpha), 0.0)
+            return Terms(
+                x=np.full_like(query, self.shrink),
+                y=query**alpha,
+                b=fitted ** (1.0 - alpha),
+                g=0.0,
+            )
+        # The others are Tversky's: jaccard with weights of 1, dice with weights of a half.
         alpha, beta, shrink = {
             "jaccard": (1.0, 1.0, self.shrink),
             "dice": (0.5, 0.5, self.shrink / 2),
             "tversky": (self.tversky_alpha, self.tversky_beta, self.shrink),
         }[self.name]
         return Terms(
-            alpha * query + shrink,
-            np.ones_like(query),
-            beta * fitted,
-            1.0 - alpha - beta,
+            x=alpha * query + shrink,
+            y=np.ones_like(query),
+            b=beta * fitted,
+            g=1.0 - alpha - beta,
         )
 
 
@@ -241,8 +259,8 @@ class Graph(Protocol):
     def csr(self) -> sparse.csr_array:
         """float32[n, n]: the weights as a scipy matrix in this process."""
 
-    def product(self, block: NDArray[Any]) -> NDArray[Any]:
-        """float[n, c]: W block for block float[n, c], in the precision of `block`."""
+    def product(self, block: Block) -> Block:
+        """Return W block for block float[n, c], in the precision of `block`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -273,9 +291,10 @@ class KnnGraph:
         return int(self.indptr[-1])
 
     def csr(self) -> sparse.csr_array:
-        """The weights as a scipy matrix (shares memory)."""
+        """Return the weights as a scipy matrix (shares memory)."""
         return sparse.csr_array(
-            (self.weights, self.indices, self.indptr), shape=(self.n, self.n)
+            (self.weights, self.indices, self.indptr),
+            shape=(self.n, self.n),
         )
 
     def degrees(self) -> NDArray[np.float64]:
@@ -289,8 +308,8 @@ class KnnGraph:
     def thresholds(self) -> NDArray[np.float32]:
         """float32[n]: a new row must be more similar than this for row j to choose it.
 
-        That is the K-th largest weight of row j, 0 where j has fewer than K neighbours. A tie goes
-        to the smaller index, hence never to the new row.
+        A threshold is the K-th largest weight of row j, 0 where j has fewer than K neighbours. A
+        tie goes to the smaller index, hence never to the new row.
         """
         thresholds = np.zeros(self.n, dtype=np.float32)
         for row in np.flatnonzero(np.diff(self.indptr) >= self.k):
@@ -299,15 +318,16 @@ class KnnGraph:
             thresholds[row] = np.partition(weights, rank)[rank]
         return thresholds
 
-    def product(self, block: NDArray[Any]) -> NDArray[Any]:
-        """float[n, c]: W block; `graph.kernels.product` has a faster one."""
+    def product(self, block: Block) -> Block:
+        """Return W block; `graph.kernels.product` has a faster way."""
         return np.asarray(self.csr().astype(block.dtype, copy=False) @ block)
 
 
 def row_sums(
-    indptr: NDArray[np.int64], weights: NDArray[np.float32]
+    indptr: NDArray[np.int64],
+    weights: NDArray[np.float32],
 ) -> NDArray[np.float64]:
-    """float64[n]: the sum of each row of a CSR matrix."""
+    """Return float64[n], the sum of each row of a CSR matrix."""
     sums = np.zeros(len(indptr) - 1)
     filled = np.diff(indptr) > 0
     starts = indptr[:-1][filled]

@@ -39,7 +39,7 @@ class Parity(NamedTuple):
         )
 
 
-def export_model(
+def export_model(  # noqa: PLR0913 (options are spelled out)
     model: Recommender,
     path: str | Path,
     to: str,

@@ -56,7 +56,7 @@ class _Source(NamedTuple):
 
 
 @checks_arguments()
-def initialize(
+def initialize(  # noqa: PLR0913 (options are spelled out)
     module: nn.Module,
     users: Tables = None,
     items: Tables = None,

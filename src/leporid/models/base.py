@@ -14,25 +14,32 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from leporid.arguments import checks_arguments, takes_exclude_seen
-from leporid.config import Config, JsonValue, SearchSpace
+from leporid.config import Config, JsonValue, SettingValue
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import (
     ConfigError,
     DataError,
     NotFittedError,
-    UnknownNameError,
     article,
     warn,
 )
-from leporid.models import persistence as saved
-from leporid.models import registry as catalogue
+from leporid.models import registry
 from leporid.models.context import FitContext
+from leporid.models.final_split import everything
+from leporid.models.fitted_arrays import Arrays, arrays_of, restore_arrays
+from leporid.models.fitting import Fitting
 from leporid.models.history import TrainingHistory
 from leporid.models.item_vectors import vectors_of
+from leporid.models.recipes import Settings, adapted_to, recipe_settings
+from leporid.models.saved_models import (
+    SavedModel,
+    model_folder,
+    read_saved,
+    write_saved,
+)
 from leporid.progress import Progress, ProgressLike
 from leporid.ranking import (
     Allowed,
@@ -58,24 +65,12 @@ from leporid.ranking import (
     padded_lists,
     rank_in_chunks,
 )
+from leporid.search_space import SearchSpace
 
 if TYPE_CHECKING:
     import torch
 
 T = TypeVar("T")
-
-
-def kinds_of(train: Interactions) -> list[str]:
-    """The kinds of log that `general` tells apart (docs/models.md), the general ones first."""
-    n, users, ordered = len(train), train.n_users, train.time is not None
-    kinds = {
-        "short histories": n < 25 * users,
-        "small": n < 50_000,
-        "large": n >= 200_000,
-        "large with long histories in order": n >= max(200_000, 50 * users) and ordered,
-        "large without order": n >= 200_000 and not ordered,
-    }
-    return [kind for kind, belongs in kinds.items() if belongs]
 
 
 class Recommender(abc.ABC):
@@ -91,6 +86,7 @@ class Recommender(abc.ABC):
     name: ClassVar[str]
     """The registry name."""
     config_class: ClassVar[type[Config]]
+    """The class of the model's settings."""
     takes_initial_vectors: ClassVar[bool] = False
     """Whether the model has embedding tables that an initialiser can fill."""
     combines: ClassVar[bool] = False
@@ -104,12 +100,17 @@ class Recommender(abc.ABC):
     reason_kind: ClassVar[str] = "nearest by shared users"
     """What the reasons of `explain` are; `reason_value` names their number."""
     reason_value: ClassVar[str] = "similarity"
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {}
+    """What the number of a reason of `explain` is."""
+    recipes: ClassVar[dict[str, Settings]] = {}
     """Named settings, chosen with `recipe=`."""
-    general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {}
-    """What the recipe `general` changes for a kind of log (`kinds_of`)."""
+    general_by_kind: ClassVar[dict[str, Settings]] = {}
+    """What the recipe `general` changes for a kind of data (`kinds_of`)."""
 
-    def __init__(self, config: Config | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        config: Config | None = None,
+        **settings: SettingValue,
+    ) -> None:
         if config is None:
             config = self.config_class.from_dict(settings)
         elif settings:
@@ -118,67 +119,50 @@ class Recommender(abc.ABC):
             raise ConfigError(
                 f"{self.name} takes {article(self.config_class.__name__)}, not {config!r}"
             )
+        self.asked = config
+        """The settings that were asked for."""
+        self.config = config
+        """The settings that were asked for, with "auto" replaced by what a fit has found."""
+        self.fitting = Fitting()
+        """How the model was fitted."""
         self.history: TrainingHistory | None = None
         """Loss and validation over the steps of a training; None for closed-form models."""
         self.summary: dict[str, JsonValue] = {}
         """What a training found out besides its history, for the record."""
-        self.config = self.asked = config
-        """`config` is what was asked for, with "auto" replaced by what a fit has found."""
+        self.validated: Recommender | None = None
+        """The model to evaluate, if this one is the final model of `train(..., final=True)`."""
         self._known: Interactions | None = None
         self._train: Interactions | None = None
-        self.fitting = saved.Fitting()
-        self.validated: Recommender | None = (
-            None  # by train(..., final=True): what to evaluate
-        )
 
     def __repr__(self) -> str:
         state = "not fitted"
         if self._known is not None:
             state = f"fitted on {len(self.users):,} users, {len(self.items):,} items"
-        parts = filter(None, [self.asked.changed_words(), state])
-        return f"{type(self).__name__}({'; '.join(parts)})"
+        changed = self.asked.changed_words()
+        words = f"{changed}; {state}" if changed else state
+        return f"{type(self).__name__}({words})"
 
-    @classmethod
-    def recipe_settings(
-        cls, recipe: str | None, train: Interactions | None = None
-    ) -> dict[str, Any]:
-        """The settings of a named recipe, fitted to the training part; none for None."""
-        if recipe is not None and recipe not in cls.recipes:
-            if not cls.recipes:
-                raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
-            raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
-        settings = {} if recipe is None else dict(cls.recipes[recipe])
-        if recipe == "general" and train is not None:
-            for kind in kinds_of(train):
-                settings |= cls.general_by_kind.get(kind, {})
-            if settings.get("dim", 0) > min(train.n_users, train.n_items):
-                del settings["dim"]  # small graphs have no more eigenvectors
-        return settings
+    # What a model implements.
 
     @abc.abstractmethod
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         """Learn from `split.train` (and select on `split.valid`, never on `split.test`)."""
 
-    def _finish(  # noqa: B027 (most models have nothing to do here)
-        self, split: Split, seed: int, context: FitContext
-    ) -> None:
-        """Do what needs a model that can score already, at the end of a fit."""
-
     @abc.abstractmethod
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items] scores of every item for user indices; nothing is masked.
+        """Return float32[len(users), n_items]: scores of every item; nothing is masked.
 
         `history` is what is known of all users at that moment, in time order; None means
         everything the model was fitted with (train and validation).
         """
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        """float32[len(histories), n_items] scores for new users, from item indices."""
+        """Return float32[len(histories), n_items]: scores for new users, from item indices."""
         raise HistoryUnsupportedError(self.name)
 
     @classmethod
     def supports_new_users(cls) -> bool:
-        """Whether `recommend_history` has an answer."""
+        """Tell whether `recommend_history` has an answer."""
         return cls.score_histories is not Recommender.score_histories
 
     def retrieve(
@@ -190,7 +174,7 @@ class Recommender(abc.ABC):
         histories: Sequences | None = None,
         hidden: Sequences,
     ) -> TopK | None:
-        """The best `n` items by a cheap first stage that keeps only `candidates` of them.
+        """Return the best `n` items by a cheap first stage that keeps only `candidates` of them.
 
         None where there is no such stage, or where it would not be cheaper. With `users=None` the
         `histories` are those of new users. `hidden` has one row per user: items not to return.
@@ -198,19 +182,58 @@ class Recommender(abc.ABC):
         return None
 
     def item_vectors(self) -> Scores:
-        """float32[n_items, width]: their products with a user's vector rank as the scores do."""
+        """Return float32[n_items, width]: products with a user's vector rank as the scores do."""
         raise VectorsUnsupportedError(self.name)
 
     def user_vectors(
-        self, histories: Sequences, users: Indices | None = None
+        self,
+        histories: Sequences,
+        users: Indices | None = None,
     ) -> Scores:
-        """float32[len(histories), width] of these users, or with None of new users."""
+        """Return float32[len(histories), width] of these users, or with None of new users."""
         raise VectorsUnsupportedError(self.name)
 
     @property
     def vectors_rank(self) -> Literal["everything", "first stage"]:
         """Whether products of the vectors are all there is to a score."""
         return "everything"
+
+    def extend(
+        self,
+        items: object = None,
+        interactions: object = None,
+        *,
+        columns: tuple[str, ...] = (),
+        length: float | None = None,
+        cold_item_share: float | None = None,
+        steps: int = 0,
+        progress: bool | ProgressLike | None = None,
+    ) -> Self:
+        """Return a new model with rows for new users and items; only neural models have such."""
+        raise ExtensionUnsupportedError(self.name)
+
+    def training_summary(self) -> dict[str, JsonValue]:
+        """Return what a record keeps of a training; nothing for closed-form models."""
+        return {}
+
+    @property
+    def device_name(self) -> str:
+        """Name of the processor or accelerator that the model computes on."""
+        return "cpu"
+
+    # What callers use.
+
+    @classmethod
+    def recipe_settings(
+        cls,
+        recipe: str | None,
+        train: Interactions | None = None,
+    ) -> Settings:
+        """Return the settings of a named recipe, fitted to the training part; none for None."""
+        settings = recipe_settings(recipe, cls.recipes, cls.name)
+        if recipe == "general" and train is not None:
+            settings = adapted_to(train, settings, cls.general_by_kind)
+        return settings
 
     def fit(
         self,
@@ -253,21 +276,225 @@ class Recommender(abc.ABC):
         """
         self._if_fitted(self._known)
         context = FitContext.of(context, device=device, progress=progress)
-        everything = saved.everything(data)
-        whole = replace(everything, include_seen=self.fitting.include_seen)
-        refitted = self._refit(whole, init, context)
+        final_split = replace(
+            everything(data),
+            include_seen=self.fitting.include_seen,
+        )
+        refitted = self._refit(final_split, init, context)
         refitted.fitting = refitted.fitting.replace(final=True)
         return refitted
 
-    def _refit(
+    @takes_exclude_seen
+    @checks_arguments()
+    def recommend(
         self,
-        whole: Split,
-        init: InitialEmbeddings | Recommender | None,
-        context: FitContext,
-    ) -> Self:
-        """Fit a new model with the same settings on a split that holds nothing out."""
-        model = type(self)(self.config)
-        return model.fit(whole, seed=self.fitting.seed, context=context)
+        users: object,
+        n: int = 10,
+        *,
+        include_seen: bool | None = None,
+        only: Ids = None,
+        exclude: Ids = None,
+        rules: BoundRules | None = None,
+    ) -> Lists:
+        """Return the best `n` items for known users, by external id.
+
+        Returns `(items, scores)`, of shape [n] for one id and [m, n] for several; where fewer than
+        n items remain, None and -inf fill the row.
+        """
+        indices = id_indices(self.users, users)
+        allowed = allowed_items(self.items, only, exclude, rules)
+        top = self._top_k(indices, n, include_seen, allowed)
+        return self._external(top, is_id(users))
+
+    @takes_exclude_seen
+    @checks_arguments()
+    def recommend_history(
+        self,
+        histories: Sequence[Any],
+        n: int = 10,
+        *,
+        include_seen: bool | None = None,
+        only: Ids = None,
+        exclude: Ids = None,
+        rules: BoundRules | None = None,
+    ) -> Lists:
+        """Return the best `n` items for new users, from lists of item ids in time order, or one.
+
+        A history of which the model knows no item is an `UnknownIdError`.
+        """
+        check_list(histories)
+        histories = list(histories)
+        is_single = len(histories) > 0 and is_id(histories[0])
+        if is_single:
+            histories = [histories]
+        rows = history_indices(self.items, histories, self.name)
+        allowed = allowed_items(self.items, only, exclude, rules)
+        top = rank_in_chunks(
+            lambda part: self.score_histories(rows[part]),
+            count=len(rows),
+            n=n,
+            n_items=self.known.n_items,
+            seen=None if self.shows(include_seen) else Sequences.from_rows(rows),
+            allowed=allowed,
+        )
+        return self._external(top, is_single)
+
+    @takes_exclude_seen
+    @checks_arguments()
+    def recommend_frame(
+        self,
+        users: object = None,
+        n: int = 10,
+        *,
+        include_seen: bool | None = None,
+        only: Ids = None,
+        exclude: Ids = None,
+        rules: BoundRules | None = None,
+        progress: Progress = None,
+    ) -> pa.Table:
+        """Return lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
+        allowed = allowed_items(self.items, only, exclude, rules)
+        frames = list_frames(self, users, n, include_seen, allowed, progress)
+        no_lists = list_schema(self.users, self.items).empty_table()
+        return pa.concat_tables([no_lists, *frames])
+
+    @takes_exclude_seen
+    def top_k(
+        self,
+        users: Indices,
+        n: int,
+        *,
+        include_seen: bool | None = None,
+        only: Ids = None,
+        exclude: Ids = None,
+    ) -> TopK:
+        """Return what `recommend` does, as item indices for user indices."""
+        users = self._check_users(users)
+        allowed = allowed_items(self.items, only, exclude)
+        return self._top_k(users, n, include_seen, allowed)
+
+    @checks_arguments()
+    def similar_items(self, items: object, n: int = 10) -> Lists:
+        """Return the `n` items most like an item, or like each of several, by the users they share.
+
+        The similarity is the Jaccard index of the two sets of users, whatever the model. Shaped
+        as in `recommend`.
+        """
+        check_n(n)
+        indices = id_indices(self.items, items)
+        neighbours = ItemNeighbours(self.known, n, indices.tolist())
+        similar = [neighbours.similar(int(item), n) for item in indices]
+        return self._external(padded_lists(similar, n), is_id(items))
+
+    @checks_arguments()
+    def explain(self, user: Any, item: Any, n: int = 3) -> Lists:
+        """Say why an item: at most `n` items of a user, the strongest reason first.
+
+        `user` is an id, or a history as a list of item ids. `reason_kind` says what the reasons
+        are.
+        """
+        check_n(n)
+        if is_id(user):
+            index = self.users.index(user)
+            history = self.known.sequences().take(np.asarray([index]))
+        else:
+            rows = history_indices(self.items, [user], self.name)
+            history = Sequences.from_rows(rows)
+        items = np.asarray([self.items.index(item)], np.int32)
+        [reasons] = self.reasons(history, items, n)
+        return self._external(padded_lists([reasons], len(reasons)), True)
+
+    def reasons(
+        self,
+        history: Sequences,
+        items: Indices,
+        n: int = 3,
+        near: ItemNeighbours | None = None,
+    ) -> list[list[tuple[int, float]]]:
+        """Return what `explain` does, as indices; `near` saves the search for neighbours."""
+        past = history.of(0)
+        if near is None:
+            near = ItemNeighbours(self.known, items=[*items.tolist(), *past.tolist()])
+        return near.reasons_for(items, past, n)
+
+    def item_columns(self, items: object = None) -> ItemColumns:
+        """Return what rules are bound to: vectors, and a table as `ItemTable.load` takes it."""
+        return ItemColumns(self.known, items, lambda: vectors_of(self))
+
+    @checks_arguments()
+    def save(self, path: str | Path) -> Path:
+        """Write the directory `path`, which is replaced as a whole; a crash leaves the old one."""
+        saved = SavedModel(
+            name=self.name,
+            config=self.config.to_dict(),
+            fitting=self.fitting.to_dict(),
+            learnt=self._arrays(),
+            known=self.known,
+            train=self.train,
+        )
+        return write_saved(path, saved)
+
+    @classmethod
+    @checks_arguments()
+    def load(cls, path: str | Path, *, mapped: bool = False) -> Self:
+        """Read what `save` wrote, or the model to deploy of a run's folder.
+
+        A folder of `leporid train -o` or `leporid choose -o` will do: its final model where there
+        is one. Called on `Recommender`, it finds the class by name. With `mapped` the weights stay
+        in the file and are paged in when used.
+        """
+        path = model_folder(path)
+        saved = read_saved(path, mapped=mapped)
+        name = saved.name
+        model_class = registry.get(name)
+        if not issubclass(model_class, cls):
+            raise DataError(
+                f"{path} holds {article(name)} model, not {article(cls.__name__)}"
+            )
+        config = model_class.config_class.from_dict(saved.config)
+        model: Self = model_class(config)
+        model.fitting = Fitting.from_dict(saved.fitting)
+        model._known = saved.known
+        model._train = saved.train
+        try:
+            model._restore(saved.learnt)
+            model._check_scores()
+        except KeyError as error:
+            raise DataError(f"the weights in {path} lack the array {error}") from None
+        except DataError as error:
+            raise DataError(f"{path} does not hold a sound {name}: {error}") from None
+        return model
+
+    @property
+    def known(self) -> Interactions:
+        """Train and validation interactions of the fit: seen items, and recent history."""
+        return self._if_fitted(self._known)
+
+    @property
+    def train(self) -> Interactions:
+        """Interactions of the training part."""
+        return self._if_fitted(self._train)
+
+    @property
+    def users(self) -> IdMap:
+        """Ids of the users."""
+        return self.known.users
+
+    @property
+    def items(self) -> IdMap:
+        """Ids of the items."""
+        return self.known.items
+
+    @property
+    def nbytes(self) -> int:
+        """Size of everything learnt, in bytes."""
+        return sum(array.nbytes for array in self._arrays().values())
+
+    def shows(self, include_seen: bool | None) -> bool:
+        """Tell whether lists may show what a user has; None does as the model was fitted."""
+        return self.fitting.include_seen if include_seen is None else include_seen
+
+    # What the methods above share, and what some models override.
 
     def _begin(self, split: Split, context: FitContext) -> None:
         """Check the split and the context, and forget what was learnt before."""
@@ -284,115 +511,66 @@ class Recommender(abc.ABC):
             raise ConfigError(
                 f"{self.name} has no embedding tables to fill: leave `init` out"
             )
-        ignores = not (
-            self.uses_weights or self.combines or split.protocol == "everything"
-        )
-        if (
-            ignores and split.train.has_weights
-        ):  # a final fit comes after one that has said so
-            text = "cannot use weights: every interaction counts the same (see `leporid models`)"
-            warn(f"{self.name} {text}", 4)
-        self.config, self._known, self._train = self.asked, None, split.train
-        self.fitting = saved.Fitting(include_seen=split.include_seen)
+        # A final fit comes after one that has said so.
+        is_final = split.protocol == "everything"
+        can_ignore_weights = not (self.uses_weights or self.combines or is_final)
+        if can_ignore_weights and split.train.has_weights:
+            warn(
+                f"{self.name} cannot use weights: every interaction counts the same "
+                f"(see `leporid models`)",
+                4,
+            )
+        self.config = self.asked
+        self.fitting = Fitting(include_seen=split.include_seen)
+        self._known = None
+        self._train = split.train
 
-    @property
-    def known(self) -> Interactions:
-        """Train and validation interactions of the fit: seen items, and recent history."""
-        return self._if_fitted(self._known)
-
-    @property
-    def train(self) -> Interactions:
-        return self._if_fitted(self._train)
-
-    @property
-    def users(self) -> IdMap:
-        return self.known.users
-
-    @property
-    def items(self) -> IdMap:
-        return self.known.items
-
-    @property
-    def device_name(self) -> str:
-        """Name of the processor or accelerator that the model computes on."""
-        return "cpu"
-
-    def training_summary(self) -> dict[str, Any]:
-        """Return what a record keeps of a training; nothing for closed-form models."""
-        return {}
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._arrays().values())
-
-    def extend(
+    def _finish(  # noqa: B027 (most models have nothing to do here)
         self,
-        items: Any = None,
-        interactions: Any = None,
-        *,
-        columns: tuple[str, ...] = (),
-        length: float | None = None,
-        cold_item_share: float | None = None,
-        steps: int = 0,
-        progress: bool | ProgressLike | None = None,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
+        """Do what needs a model that can score already, at the end of a fit."""
+
+    def _refit(
+        self,
+        whole: Split,
+        init: InitialEmbeddings | Recommender | None,
+        context: FitContext,
     ) -> Self:
-        """A new model with rows for new users and items; only neural models have such rows."""
-        raise ExtensionUnsupportedError(self.name)
+        """Fit a new model with the same settings on a split that holds nothing out."""
+        model = type(self)(self.config)
+        return model.fit(whole, seed=self.fitting.seed, context=context)
 
-    def _if_fitted(self, value: T | None) -> T:
-        if value is None:
-            raise NotFittedError(
-                f"{self.name} is not fitted yet: call fit(split) first"
-            )
-        return value
+    def _top_k(
+        self,
+        users: Indices,
+        n: int,
+        include_seen: bool | None,
+        allowed: Allowed,
+    ) -> TopK:
+        """Return the best `n` allowed items for user indices."""
+        hidden = self.known.hidden(self.shows(include_seen))
+        return rank_in_chunks(
+            lambda part: self.score(users[part]),
+            count=len(users),
+            n=n,
+            n_items=self.known.n_items,
+            seen=hidden.take(users),
+            allowed=allowed,
+        )
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything learnt, as named arrays: what is declared as `FittedArray`."""
-        return saved.arrays_of(self)
+    def _arrays(self) -> Arrays:
+        """Return everything learnt, as named arrays: what is declared as `FittedArray`."""
+        return arrays_of(self)
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """The inverse of `_arrays`; `known` and `train` are set already."""
-        sizes = {
-            **vars(self.config),
-            "users": self.train.n_users,
-            "items": self.train.n_items,
-        }
-        saved.restore(self, arrays, sizes)
-
-    @checks_arguments()
-    def save(self, path: str | Path) -> Path:
-        """Write the directory `path`, which is replaced as a whole; a crash leaves the old one."""
-        config, fitting = self.config.to_dict(), self.fitting.to_dict()
-        about = {"model": self.name, "config": config, "fitting": fitting}
-        return saved.write_saved(path, about, self._arrays(), self.known, self.train)
-
-    @classmethod
-    @checks_arguments()
-    def load(cls, path: str | Path, *, mapped: bool = False) -> Self:
-        """Read what `save` wrote, or the model to deploy of a run's folder.
-
-        A folder of `leporid train -o` or `leporid choose -o` will do: its final model where there
-        is one. Called on `Recommender`, it finds the class by name. With `mapped` the weights stay
-        in the file and are paged in when used.
-        """
-        path = saved.model_folder(path)
-        about, learnt, known, train = saved.read_saved(path, mapped=mapped)
-        name, actual = about["model"], catalogue.get(about["model"])
-        if not issubclass(actual, cls):
-            raise DataError(
-                f"{path} holds {article(name)} model, not {article(cls.__name__)}"
-            )
-        model: Self = actual(actual.config_class.from_dict(about.get("config", {})))
-        model.fitting = saved.Fitting.from_dict(about.get("fitting", {}))
-        model._known, model._train = known, train
-        try:
-            model._restore(learnt)
-            model._check_scores()
-        except KeyError as error:
-            raise DataError(f"the weights in {path} lack the array {error}") from None
-        except DataError as error:
-            raise DataError(f"{path} does not hold a sound {name}: {error}") from None
-        return model
+    def _restore(self, arrays: Arrays) -> None:
+        """Take over what `_arrays` returned; `known` and `train` are set already."""
+        sizes = dict(vars(self.config))
+        sizes["users"] = self.train.n_users
+        sizes["items"] = self.train.n_items
+        restore_arrays(self, arrays, sizes)
 
     def _check_scores(self) -> None:
         """Refuse weights and settings that are sound one by one but overflow together.
@@ -401,162 +579,28 @@ class Recommender(abc.ABC):
         """
         if not len(self.users) or not len(self.items):
             return
-        user = int(np.bincount(self.known.user, minlength=len(self.users)).argmax())
+        n_interactions = np.bincount(self.known.user, minlength=len(self.users))
+        user = int(n_interactions.argmax())
         with np.errstate(all="ignore"):
             scores = self.score(np.array([user], np.int32))
         if not (scores < np.inf).all():
             raise DataError("its scores are NaN or infinite, train it again")
 
-    @takes_exclude_seen
-    @checks_arguments()
-    def recommend(
-        self,
-        users: Any,
-        n: int = 10,
-        *,
-        include_seen: bool | None = None,
-        only: Ids = None,
-        exclude: Ids = None,
-        rules: BoundRules | None = None,
-    ) -> Lists:
-        """The best `n` items for known users, by external id.
-
-        Returns `(items, scores)`, of shape [n] for one id and [m, n] for several; where fewer than
-        n items remain, None and -inf fill the row.
-        """
-        index = id_indices(self.users, users)
-        allowed = allowed_items(self.items, only, exclude, rules)
-        return self._external(
-            self._top_k(index, n, include_seen, allowed), is_id(users)
-        )
-
-    @takes_exclude_seen
-    @checks_arguments()
-    def recommend_history(
-        self,
-        histories: Sequence[Any],
-        n: int = 10,
-        *,
-        include_seen: bool | None = None,
-        only: Ids = None,
-        exclude: Ids = None,
-        rules: BoundRules | None = None,
-    ) -> Lists:
-        """The best `n` items for new users, from lists of item ids in time order, or one list.
-
-        A history of which the model knows no item is an `UnknownIdError`.
-        """
-        check_list(histories)
-        asked = list(histories)
-        single = len(asked) > 0 and is_id(asked[0])
-        asked = [asked] if single else asked
-        rows = history_indices(self.items, asked, self.name)
-        allowed = allowed_items(self.items, only, exclude, rules)
-        seen = None if self.shows(include_seen) else Sequences.from_rows(rows)
-        shape = len(rows), n, self.known.n_items
-        top = rank_in_chunks(
-            lambda part: self.score_histories(rows[part]), *shape, seen, allowed
-        )
-        return self._external(top, single)
-
-    @takes_exclude_seen
-    @checks_arguments()
-    def recommend_frame(
-        self,
-        users: Any = None,
-        n: int = 10,
-        *,
-        include_seen: bool | None = None,
-        only: Ids = None,
-        exclude: Ids = None,
-        rules: BoundRules | None = None,
-        progress: Progress = None,
-    ) -> pa.Table:
-        """The lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
-        allowed = allowed_items(self.items, only, exclude, rules)
-        parts = list_frames(self, users, n, include_seen, allowed, progress)
-        return pa.concat_tables(
-            [list_schema(self.users, self.items).empty_table(), *parts]
-        )
-
-    @checks_arguments()
-    def similar_items(self, items: Any, n: int = 10) -> Lists:
-        """The `n` items most like an item, or like each of several, by the users they share.
-
-        The similarity is the Jaccard index of the two sets of users, whatever the model. Shaped
-        as in `recommend`.
-        """
-        check_n(n)
-        single = is_id(items)
-        index = id_indices(self.items, items)
-        near = ItemNeighbours(self.known, n, index.tolist())
-        found = [near.similar(int(item), n) for item in index]
-        return self._external(padded_lists(found, n), single)
-
-    @checks_arguments()
-    def explain(self, user: Any, item: Any, n: int = 3) -> Lists:
-        """Why an item: at most `n` items of a user, the strongest reason first, by `reason_kind`.
-
-        `user` is an id, or a history as a list of item ids.
-        """
-        check_n(n)
-        if is_id(user):
-            history = self.known.sequences().take(np.asarray([self.users.index(user)]))
-        else:
-            history = Sequences.from_rows(
-                history_indices(self.items, [user], self.name)
-            )
-        [found] = self.reasons(
-            history, np.asarray([self.items.index(item)], np.int32), n
-        )
-        return self._external(padded_lists([found], len(found)), True)
-
-    def reasons(
-        self,
-        history: Sequences,
-        items: Indices,
-        n: int = 3,
-        near: ItemNeighbours | None = None,
-    ) -> list[list[tuple[int, float]]]:
-        """`explain` of distinct items on indices; `near` saves the search for neighbours."""
-        past = history.of(0)
-        near = near or ItemNeighbours(
-            self.known, items=[*items.tolist(), *past.tolist()]
-        )
-        return near.reasons_for(items, past, n)
-
-    def item_columns(self, items: Any = None) -> ItemColumns:
-        """What rules are bound to: an item table, as `ItemTable.load` takes it, and vectors."""
-        return ItemColumns(self.known, items, lambda: vectors_of(self))
-
-    @takes_exclude_seen
-    def top_k(
-        self, users: Indices, n: int, *, include_seen: bool | None = None, only: Ids = None,
-        exclude: Ids = None,
-    ) -> TopK:  # fmt: skip
-        """`recommend` on user indices, returning item indices."""
-        users, allowed = (
-            self._check_users(users),
-            allowed_items(self.items, only, exclude),
-        )
-        return self._top_k(users, n, include_seen, allowed)
-
-    def shows(self, include_seen: bool | None) -> bool:
-        """Whether lists may show what a user already has; None does as the model was fitted."""
-        return self.fitting.include_seen if include_seen is None else include_seen
-
-    def _top_k(
-        self, users: Indices, n: int, include_seen: bool | None, allowed: Allowed
-    ) -> TopK:
-        seen = self.known.hidden(self.shows(include_seen)).take(users)
-        shape = len(users), n, self.known.n_items
-        return rank_in_chunks(
-            lambda part: self.score(users[part]), *shape, seen, allowed
-        )
-
-    def _check_users(self, users: Any) -> Indices:
+    def _check_users(self, users: object) -> Indices:
+        """Return user indices as an array; those that do not exist are refused."""
         return self.train.users.checked(users)
 
-    def _external(self, top: TopK, single: bool) -> Lists:
+    def _if_fitted(self, value: T | None) -> T:
+        """Return what a fit has set; a model that is not fitted is refused."""
+        if value is None:
+            raise NotFittedError(
+                f"{self.name} is not fitted yet: call fit(split) first"
+            )
+        return value
+
+    def _external(self, top: TopK, is_single: bool) -> Lists:
+        """Return lists of external ids, or the only one of them."""
         items = self.items.externals(top.items)
-        return (items[0], top.scores[0]) if single else (items, top.scores)
+        if is_single:
+            return items[0], top.scores[0]
+        return items, top.scores

@@ -1,16 +1,18 @@
 """Blend: several models as one, their rankings averaged (reciprocal rank fusion)."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Config, checked, setting
-from leporid.data import Sequences, Split
+from leporid.config import Config, SettingValue, setting
+from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import (
@@ -24,40 +26,76 @@ from leporid.evaluation import (
 from leporid.models import registry as catalogue
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
-from leporid.models.persistence import Fitting, arrays_under
+from leporid.models.fitted_arrays import arrays_under
+from leporid.models.fitting import Fitting
 from leporid.models.spec import ModelSpec
 from leporid.models.training import fit
 from leporid.progress import ProgressLike
 from leporid.ranking import HistoryUnsupportedError, Indices, Scores, TopK, masked_top_k
 
 _MAX_PICKS, _MAX_USERS = 5, 5_000
-_PARTS: dict[str, Any] = {
-    "model": str,
-    "settings": dict,
-    "init": str | None,
-    "weight": float,
-}
+_MEMBER_PARTS = {"model", "settings", "init", "weight"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlendMember(Config):
+    """A model of a blend, and how much it counts."""
+
+    model: str
+    """Name in the registry."""
+    settings: dict[str, SettingValue] = field(default_factory=dict)
+    """Settings that differ from the defaults of the model."""
+    init: str | None = None
+    """Initialisation of the embedding tables; None for small random numbers."""
+    weight: float = 1.0
+    """Factor of the member's votes."""
+
+    @classmethod
+    def of(cls, entry: BlendMember | Mapping[str, SettingValue]) -> BlendMember:
+        """Return a member from the mapping that a user typed or a file holds."""
+        if isinstance(entry, BlendMember):
+            return entry
+        is_mapping = isinstance(entry, Mapping)
+        if not is_mapping or not {"model"} <= entry.keys() <= _MEMBER_PARTS:
+            raise ConfigError(
+                f"a member of a blend has a model, settings, init and weight, not {entry!r}"
+            )
+        return cls.from_dict(entry)
+
+    def spec(self, train: Interactions, seed: int) -> ModelSpec:
+        """Return what to fit for this member on a training part."""
+        return ModelSpec.resolve(
+            self.model,
+            train,
+            init=self.init,
+            recipe=None,
+            seed=seed,
+            settings=self.settings,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlendConfig(Config):
-    members: tuple[dict[str, Any], ...] = ({"model": "itemknn"}, {"model": "ease"})
+    members: tuple[BlendMember, ...] = (
+        BlendMember(model="itemknn"),
+        BlendMember(model="ease"),
+    )
     """Each has a `model`, and where they differ from the defaults `settings`, `init`, `weight`."""
     damping: float = setting(60.0, above=0)
     """How little the first ranks count more than the next ones."""
     depth: int = setting(200, at_least=1)
     """Ranks of a member's list that are told apart; all items behind them have the next one."""
 
+    def __post_init__(self) -> None:
+        # Files and users describe the members by mappings.
+        if isinstance(self.members, list | tuple):
+            members = tuple(BlendMember.of(entry) for entry in self.members)
+            object.__setattr__(self, "members", members)
+        super().__post_init__()
+
     def validate(self) -> None:
         if not self.members:
             raise ConfigError("a blend needs at least one member")
-        for member in self.members:
-            if not {"model"} <= member.keys() <= _PARTS.keys():
-                raise ConfigError(
-                    f"a member of a blend has a model, settings, init and weight, not {member!r}"
-                )
-            for part, value in member.items():
-                checked(value, _PARTS[part], f"the {part} of a member of a blend")
 
 
 class Blend(Recommender):
@@ -72,28 +110,21 @@ class Blend(Recommender):
 
     @classmethod
     def of(
-        cls, members: Sequence[Recommender], described: Sequence[dict[str, Any]]
+        cls,
+        members: Sequence[Recommender],
+        described: Sequence[BlendMember | Mapping[str, SettingValue]],
     ) -> Self:
-        """Fitted members as one model; `described` are their entries in the settings."""
-        blend = cls(members=tuple(described))
+        """Return fitted members as one model; `described` are their entries in the settings."""
+        entries = tuple(BlendMember.of(entry) for entry in described)
+        blend = cls(BlendConfig(members=entries))
         blend._train, blend._known = members[0].train, members[0].known
         blend.members, blend.fitting = tuple(members), members[0].fitting
         return blend
 
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         context = FitContext(device=context.device, progress=context.progress)
-        members = []
-        for member in self.config.members:
-            spec = ModelSpec.resolve(
-                member["model"],
-                split.train,
-                init=member.get("init"),
-                recipe=None,
-                seed=seed,
-                settings=member.get("settings"),
-            )
-            members.append(fit(spec, split, context))
-        self.members = tuple(members)
+        specs = (member.spec(split.train, seed) for member in self.config.members)
+        self.members = tuple(fit(spec, split, context) for spec in specs)
 
     def _refit(
         self,
@@ -123,7 +154,7 @@ class Blend(Recommender):
 
     @property
     def _weights(self) -> list[float]:
-        return [float(member.get("weight", 1.0)) for member in self.config.members]
+        return [member.weight for member in self.config.members]
 
     def _fuse(
         self, scores: list[Scores], weights: Sequence[float], seen: Sequences
@@ -168,12 +199,12 @@ class Blend(Recommender):
             raise DataError(
                 f"fittings does not describe {len(self.config.members)} members"
             )
-        for number, (about, fitting) in enumerate(
+        for number, (entry, fitting) in enumerate(
             zip(self.config.members, fittings, strict=True)
         ):
             if not isinstance(fitting, dict) or "config" not in fitting:
                 raise DataError(f"fittings does not describe member {number}")
-            kind = catalogue.get(about["model"])
+            kind = catalogue.get(entry.model)
             member = kind(kind.config_class.from_dict(fitting.pop("config")))
             member._train, member._known = self._train, self._known
             member.fitting = Fitting.from_dict(fitting)

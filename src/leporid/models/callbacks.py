@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from leporid.config import JsonValue
+
 
 class Callback:
     """Override what you need. All values are plain numbers and text."""
 
-    def start(self, about: dict[str, Any]) -> None:
+    def start(self, training: dict[str, JsonValue]) -> None:
         """Receive `model`, `config`, `seed`, `steps`, `step` and hashes before the first step.
 
         The hashes are those of the data and (`start`) of the initial weights.
@@ -19,10 +21,10 @@ class Callback:
     def log(self, row: dict[str, Any]) -> None:
         """Receive a row of `TrainingHistory`, every 50 steps and at validations."""
 
-    def validation(self, row: dict[str, Any]) -> bool | None:
+    def validation(self, row: dict[str, JsonValue]) -> bool | None:
         """Receive `step`, `metric`, `best_step` and `best_metric`; return True to end there."""
 
-    def end(self, summary: dict[str, Any]) -> None:
+    def end(self, summary: dict[str, JsonValue]) -> None:
         """Receive `steps`, `best_step`, `best_metric` and `error` (or None), however it ends."""
 
 

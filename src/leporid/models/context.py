@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from leporid.data import Interactions, ItemTable
 from leporid.embeddings import InitialEmbeddings
 from leporid.models.callbacks import Callback
-from leporid.models.persistence import Fitting
+from leporid.models.fitting import Fitting
 from leporid.progress import Progress, ProgressLike, make_progress
 
 if TYPE_CHECKING:

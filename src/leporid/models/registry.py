@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from leporid.config import Registry
+from leporid.config import JsonValue, SettingValue
+from leporid.registry import Registry
 
-# Of `Recommender`s, which look up their own class here and so cannot be imported.
+# Its classes are `Recommender`s, which look up models here and so cannot be imported.
 _registry: Registry[Any] = Registry(
     "model",
     {
@@ -38,22 +39,28 @@ get = _registry.get
 register = _registry.register
 
 
-def describe(name: str) -> dict[str, Any]:
-    """What the model `name` is, takes and can do, as plain values."""
-    cls = get(name)
+def describe(name: str) -> dict[str, JsonValue]:
+    """Return what the model `name` is, takes and can do, as plain values."""
+    model_class = get(name)
+    recipes = dict(model_class.recipes)
+    for kind, changes in model_class.general_by_kind.items():
+        recipes[f"general ({kind})"] = changes
     return {
         **_registry.describe(name),
-        "initial_embeddings": cls.takes_initial_vectors,
-        "new_users": cls.supports_new_users(),
-        "uses_weights": cls.uses_weights,
-        "recipes": cls.recipes
-        | {f"general ({kind})": change for kind, change in cls.general_by_kind.items()},
-        "settings": cls.config_class.describe(),
+        "initial_embeddings": model_class.takes_initial_vectors,
+        "new_users": model_class.supports_new_users(),
+        "uses_weights": model_class.uses_weights,
+        "recipes": recipes,
+        "settings": model_class.config_class.describe(),
     }
 
 
-GENERAL: dict[str, Any] = {
-    "schedule": "inverse-root", "ema_share": 0.1, "steps": 10_000, "passes": 0.0,
-    "eval_every": 125, "patience": 4,
-}  # fmt: skip
-"""The recipe `general` of neural models: patience on validation ends a run, on any log."""
+GENERAL: dict[str, SettingValue] = {
+    "schedule": "inverse-root",
+    "ema_share": 0.1,
+    "steps": 10_000,
+    "passes": 0.0,
+    "eval_every": 125,
+    "patience": 4,
+}
+"""The recipe `general` of neural models: patience on validation ends a run, on any data."""

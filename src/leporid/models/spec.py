@@ -81,22 +81,27 @@ class ModelSpec:
         model_class = model_named(model)
         check_init(model_class, init, init_settings)
         recipe = named_recipe(model_class, recipe)
-        chosen = model_class.recipe_settings(recipe, train)
+        all_settings = model_class.recipe_settings(recipe, train)
         if isinstance(init, InitialEmbeddings):
-            chosen["dim"] = init.users.dim
-        config = model_class.config_class.from_dict({**chosen, **(settings or {})})
-        resolved: EmbeddingSpec | InitialEmbeddings | None = None
+            all_settings["dim"] = init.users.dim
+        all_settings |= settings or {}
+        config = model_class.config_class.from_dict(all_settings)
+        vectors: EmbeddingSpec | InitialEmbeddings | None = None
         if isinstance(init, InitialEmbeddings):
-            resolved = init
+            vectors = init
         elif model_class.takes_initial_vectors and init not in (None, "none"):
-            own = {
+            embedding_settings: dict[str, SettingValue] = {
                 "dim": config.to_dict()["dim"],
                 "seed": seed,
-                **(init_settings or {}),
             }
-            use_cache = bool(own.pop("cache", cache))
-            resolved = EmbeddingSpec.resolve(init, own, use_cache=use_cache)
-        return cls(model_class, config, resolved, seed, recipe)
+            embedding_settings |= init_settings or {}
+            use_cache = bool(embedding_settings.pop("cache", cache))
+            vectors = EmbeddingSpec.resolve(
+                init,
+                embedding_settings,
+                use_cache=use_cache,
+            )
+        return cls(model_class, config, vectors, seed, recipe)
 
 
 def model_named(model: str | type[Recommender]) -> type[Recommender]:

@@ -4,18 +4,24 @@ import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from leporid.arguments import checks_arguments, described
 from leporid.artifacts import check_output_folder
 from leporid.config import SettingValue
-from leporid.data import TABLES, ItemTable, Split, expect
+from leporid.data import ItemTable, Split, expect
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
 from leporid.errors import ConfigError, closest, warn
 from leporid.machine import check_device
 from leporid.models.base import Recommender
 from leporid.models.callbacks import Callback
 from leporid.models.context import FitContext
+from leporid.models.feature_tables import (
+    better_without_features,
+    can_compare_features,
+    load_tables,
+    table_settings,
+)
 from leporid.models.spec import (
     DEFAULT_INIT,
     DEFAULT_RECIPE,
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments({"seed": 0})
-def train(
+def train(  # noqa: PLR0913 - public: what a training can be told
     model: str | type[Recommender],
     split: Split,
     init: Init = DEFAULT_INIT,
@@ -45,8 +51,8 @@ def train(
     resume: bool = False,
     final: bool = False,
     include_seen: bool | None = None,
-    items: Any = None,
-    users: Any = None,
+    items: object = None,
+    users: object = None,
     features: bool | Literal["auto"] = "auto",
     callbacks: Sequence[Callback] = (),
     **settings: SettingValue,
@@ -88,13 +94,14 @@ def train(
     check_init(model_class, init, init_settings)
     check_use(model_class, tables, callbacks)
     check_settings(model_class, settings)
+    feature_settings = table_settings(tables) if features else {}
     spec = ModelSpec.resolve(
         model_class,
         split.train,
         init=init,
         recipe=recipe,
         seed=seed,
-        settings={**(table_settings(tables) if features else {}), **settings},
+        settings={**feature_settings, **settings},
         init_settings=init_settings,
     )
     reporter = make_progress(progress)
@@ -108,7 +115,9 @@ def train(
     )
     try:
         fitted = fit(spec, split, context, compare_features=features == "auto")
-        return refit_on_everything(spec, fitted, split, context) if final else fitted
+        if not final:
+            return fitted
+        return refit_on_everything(spec, fitted, split, context)
     finally:
         if reporter is not progress:
             reporter.close()
@@ -129,12 +138,17 @@ def fit(
     compares = compare_features and can_compare_features(spec, split, context)
     warn_of_replaced_checkpoint(context)
     context = replace(context, init=fit_init(spec, split, context))
-    fitted = spec.model_class(spec.settings).fit(split, seed=spec.seed, context=context)
-    return better_without_features(fitted, split, context) if compares else fitted
+    model = spec.model_class(spec.settings)
+    fitted = model.fit(split, seed=spec.seed, context=context)
+    if not compares:
+        return fitted
+    return better_without_features(fitted, split, context)
 
 
 def fit_init(
-    spec: ModelSpec, split: Split, context: FitContext
+    spec: ModelSpec,
+    split: Split,
+    context: FitContext,
 ) -> InitialEmbeddings | None:
     """Compute the initial embeddings of a spec on the training part."""
     if isinstance(spec.init, EmbeddingSpec):
@@ -143,34 +157,24 @@ def fit_init(
 
 
 def refit_on_everything(
-    spec: ModelSpec, validated: Recommender, split: Split, context: FitContext
+    spec: ModelSpec,
+    validated: Recommender,
+    split: Split,
+    context: FitContext,
 ) -> Recommender:
     """Fit the settings and the number of steps of a validated model on all parts of the split.
 
     Initial embeddings are computed again; vectors that the user computed are used as they are.
     The returned model keeps the one to evaluate as its `validated`.
     """
-    checkpoint = None if context.checkpoint is None else context.checkpoint / "final"
+    checkpoint = context.checkpoint
+    if checkpoint is not None:
+        checkpoint = checkpoint / "final"
     own_vectors = spec.init if isinstance(spec.init, InitialEmbeddings) else None
     context = replace(context, callbacks=(), checkpoint=checkpoint)
     deployed = validated.refit(split, init=own_vectors, context=context)
     deployed.validated = validated
     return deployed
-
-
-def load_tables(items: Any, users: Any) -> dict[str, ItemTable]:
-    """Read the feature tables that were given, by side."""
-    given = {"items": items, "users": users}
-    return {
-        side: TABLES[side].load(table)
-        for side, table in given.items()
-        if table is not None
-    }
-
-
-def table_settings(tables: Mapping[str, ItemTable]) -> dict[str, SettingValue]:
-    """Return the settings that make a model read these tables."""
-    return {f"{table.kind}_table": table.name for table in tables.values()}
 
 
 def check_use(
@@ -226,65 +230,25 @@ def warn_of_replaced_checkpoint(context: FitContext) -> None:
         )
 
 
-def can_compare_features(spec: ModelSpec, split: Split, context: FitContext) -> bool:
-    """Tell whether a network reads feature tables; then there must be a validation."""
-    if not (context.tables and spec.model_class.takes_initial_vectors):
-        return False
-    if not (len(split.valid) and spec.settings.to_dict()["eval_every"]):
-        raise ConfigError(
-            'features="auto" needs a validation: say features=True or False'
-        )
-    return True
-
-
-def better_without_features(
-    with_features: Recommender, split: Split, context: FitContext
-) -> Recommender:
-    """Train once more without feature tables and return the better model on validation.
-
-    The summary of the returned model keeps both values under "features".
-    """
-    plain = type(with_features)(
-        with_features.asked.replace(item_table="", user_table="")
-    )
-    checkpoint = context.checkpoint and context.checkpoint / "without features"
-    seed = with_features.fitting.seed
-    plain.fit(
-        split, seed=seed, context=replace(context, checkpoint=checkpoint, tables={})
-    )
-    values = {
-        "with": best_on_validation(with_features),
-        "without": best_on_validation(plain),
-    }
-    kept = with_features if values["with"] > values["without"] else plain
-    kept.summary["features"] = values
-    words = " and ".join(
-        f"{value:.4f} {name} features" for name, value in values.items()
-    )
-    metric = with_features.config.to_dict()["metric"]
-    context.progress.start(f"{metric} on validation: {words}")
-    return kept
-
-
-def best_on_validation(model: Recommender) -> float:
-    """Return the best validation metric of a trained network."""
-    assert model.history is not None
-    assert model.history.best_metric is not None
-    return model.history.best_metric
-
-
 def trained_on(
-    model: Recommender, split: Split, share: float, context: FitContext
+    model: Recommender,
+    split: Split,
+    share: float,
+    context: FitContext,
 ) -> Recommender:
     """Train a fitted network on for the last `share` of its steps, as a new model."""
-    done = model.fitting
-    config = model.config.replace(**done.schedule())
-    context = replace(context, warm_start=model, first_step=done.first_step(share))
-    return type(model)(config).fit(split, seed=done.seed, context=context)
+    fitting = model.fitting
+    settings = fitting.schedule().applied_to(model.config)
+    context = replace(
+        context,
+        warm_start=model,
+        first_step=fitting.first_step(share),
+    )
+    return type(model)(settings).fit(split, seed=fitting.seed, context=context)
 
 
 def fit_sentence(model: Recommender) -> str:
-    """What a model was fitted on and what it is good for."""
+    """Say what a model was fitted on and what it is good for."""
     if model.fitting.final:
         return f"final model, fitted on all {len(model.known):,} interactions"
     return (

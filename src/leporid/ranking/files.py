@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @takes_exclude_seen
 @checks_arguments()
-def write_recommendations(
+def write_recommendations(  # noqa: PLR0913 (options are spelled out)
     model: ListModel,
     target: str | Path,
     users: Any = None,

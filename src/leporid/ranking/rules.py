@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from leporid.arguments import described
-from leporid.artifacts import read_object
-from leporid.config import BOUNDS, Config, read_toml, setting
+from leporid.artifacts import read_object, read_toml
+from leporid.config import BOUNDS, Config, setting
 from leporid.errors import ConfigError, DataError, shortened
 from leporid.ranking.bound_rules import BoundRules
 from leporid.ranking.item_columns import Condition, ItemColumns, Numbers

@@ -9,6 +9,7 @@ folder     The folder of a run: `save_run`, `execute_to_folder`, `read_run`
 grid       `ExperimentSpec` (a TOML file), its `Cell`s, and the runner: resumable, shared
 journal    `Journal`: finished work as JSON lines; `claim`: one process per piece of work
 meter      `Meter`: wall-clock time and peak memory of a block of code
+proposals  The settings that Optuna wants to try next
 record     `RunRecord`: one run as JSON; `Results` of grids
 report     The page of a run
 tuning     `tune`: the settings of a model that do best on validation, found with Optuna

@@ -24,6 +24,7 @@ from .grid import read_experiment as read_experiment
 from .grid import run_cell as run_cell
 from .grid import run_grid as run_grid
 from .journal import Event as Event
+from .journal import Form as Form
 from .journal import Journal as Journal
 from .journal import claim as claim
 from .meter import Meter as Meter
@@ -35,5 +36,6 @@ from .report import examples_html as examples_html
 from .report import groups_of_users as groups_of_users
 from .report import hits_html as hits_html
 from .report import hits_in_words as hits_in_words
+from .tuning import TrialRow as TrialRow
 from .tuning import TuningResult as TuningResult
 from .tuning import tune as tune

@@ -62,7 +62,7 @@ class Baseline:
             "model": self.model,
             "name": self.name,
             "settings": self.settings,
-            "metrics": self.metrics,
+            "metrics": {**self.metrics},
             "seconds": self.seconds,
             "comparison": self.comparison.to_dict(),
         }

@@ -104,10 +104,15 @@ def execute(spec: RunSpec, split: Split, context: FitContext | None = None) -> R
     if baselines:
         run.check = check_against(baselines, run.test, model.name, spec.left_out)
     if spec.final:
-        with Meter() as meter:
-            run.final = refit_on_everything(spec.model, model, split, context)
-        run.final_cost = Cost(meter.seconds, meter.peak_memory_mb)
+        add_final_fit(run, context)
     return run
+
+
+def add_final_fit(run: Run, context: FitContext) -> None:
+    """Fit the tested model of a run once more, on everything."""
+    with Meter() as meter:
+        run.final = refit_on_everything(run.spec.model, run.model, run.split, context)
+    run.final_cost = Cost(meter.seconds, meter.peak_memory_mb)
 
 
 def evaluate_run(

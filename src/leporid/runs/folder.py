@@ -29,7 +29,7 @@ from leporid.evaluation import MetricTable
 from leporid.machine import check_device
 from leporid.models import FitContext
 from leporid.progress import Progress, make_progress
-from leporid.runs.execution import Run, RunSpec, execute
+from leporid.runs.execution import Run, RunSpec, add_final_fit, execute
 from leporid.runs.record import RunRecord, record_of
 from leporid.runs.report import write_train_report
 
@@ -106,12 +106,19 @@ def execute_to_folder(
         tables=tables or {},
     )
     is_tested = spec.final and not resume and (folder / RECORD).is_file()
+    test_spec = replace(spec, final=False)
     try:
         run = None
         if is_tested:
             with suppress(ConfigError, DataError):  # the checkpoint is of another run
-                run = execute(spec, split, replace(context, resume=True))
-        run = run or execute(spec, split, context)
+                run = execute(test_spec, split, replace(context, resume=True))
+        run = run or execute(test_spec, split, context)
+        if spec.final:
+            try:
+                add_final_fit(run, context)
+            except BaseException:
+                save_run(run, folder)  # the tested model is not lost
+                raise
         record = save_run(run, folder)
     finally:
         if reporter is not progress:

@@ -5,17 +5,18 @@ run it, write the record atomically. More processes or machines on one directory
 """
 
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from leporid import embeddings, models
-from leporid.artifacts import check_output_folder, write_json
-from leporid.config import Config, JsonValue, canonical_hash, read_toml
+from leporid.artifacts import check_output_folder, read_toml, write_json
+from leporid.config import Config, JsonValue, SettingValue
 from leporid.data import PROTOCOLS, Split, load, split_by
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
+from leporid.hashing import canonical_hash
 from leporid.machine import check_device, versions
 from leporid.models import FitContext, ModelSpec, fit_init
 from leporid.progress import Progress, make_progress
@@ -24,9 +25,14 @@ from leporid.runs.journal import claim
 from leporid.runs.record import Results, RunRecord, record_key, record_of
 from leporid.runs.tuning import tune
 
+Settings: TypeAlias = dict[str, SettingValue]
+"""Settings of a model or of an initialiser, by name."""
+FAILURES = (LeporidError, RuntimeError, ValueError, ArithmeticError, MemoryError)
+"""Errors that end a cell, not the grid."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class _Question(Config):
+class GridSettings(Config):
     """What all runs of a grid share."""
 
     dataset: str
@@ -38,14 +44,15 @@ class _Question(Config):
     protocol: str = "temporal"
     """One of `leporid.data.splitting.PROTOCOLS`."""
     at: tuple[int, ...] = CUTOFFS
+    """The list lengths of the test."""
     metric: str = "NDCG@10"
     """What tuning and early stopping maximise on validation, unless recipe or settings say."""
     trials: int = 0
-    """The same tuning budget on validation for every cell; 0 takes the settings as they are."""
+    """Tuning budget of every cell, spent on validation; 0 takes the settings as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell(_Question):
+class Cell(GridSettings):
     """One run of a grid: everything that can change its result."""
 
     source: str
@@ -58,21 +65,23 @@ class Cell(_Question):
     recipe: str | None = None
     variant: str | None = None
     """The name of an ablation; None for the plain cell."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
     """Settings of the model that differ from its defaults."""
-    init_settings: dict[str, Any] = field(default_factory=dict)
+    init_settings: Settings = field(default_factory=dict)
     """Settings of the initialiser that differ from its defaults."""
 
     @property
-    def request(self) -> dict[str, Any]:
+    def request(self) -> dict[str, JsonValue]:
         """What was asked for. What the data is called belongs to it, not where it lies."""
-        left_out = {"source", *(["min_rating"] if self.min_rating is None else [])}
-        return {
-            key: value for key, value in self.to_dict().items() if key not in left_out
-        }
+        values: dict[str, JsonValue] = self.to_dict()
+        del values["source"]
+        if self.min_rating is None:
+            del values["min_rating"]
+        return values
 
     @property
     def spec_hash(self) -> str:
+        """Hash of what was asked for."""
         return canonical_hash(self.request, 12)
 
     @property
@@ -82,7 +91,7 @@ class Cell(_Question):
 
     @property
     def label(self) -> str:
-        """For output: 'dlr2 / leporid / seed 1'."""
+        """What it is called in output: 'dlr2 / leporid / seed 1'."""
         parts = [
             self.model,
             self.init or "-",
@@ -97,9 +106,11 @@ class Cell(_Question):
 def load_split(
     source: str, core: int, protocol: str, min_rating: float | None = None
 ) -> Split:
-    """The split of a data set under a protocol; the last two are kept in memory."""
+    """Return the split of a data set under a protocol; the last two are kept in memory."""
     data = load(source, min_rating=min_rating, progress=False)
-    return split_by(data.core(core) if core > 1 else data, protocol)
+    if core > 1:
+        data = data.core(core)
+    return split_by(data, protocol)
 
 
 def run_cell(cell: Cell, *, device: str = "auto", progress: Progress = None) -> Run:
@@ -129,7 +140,7 @@ def cell_model(cell: Cell, split: Split) -> ModelSpec:
     """
     model_class = models.get(cell.model)
     settings = dict(cell.settings)
-    init_settings: dict[str, JsonValue] = {}
+    init_settings: Settings = {}
     if model_class.takes_initial_vectors:
         if "metric" not in model_class.recipe_settings(cell.recipe, split.train):
             settings = {"metric": cell.metric, **settings}
@@ -155,7 +166,7 @@ def tuned(
     init = fit_init(model, split, context)
     fixed = model.model_class.recipe_settings(cell.recipe, split.train) | cell.settings
     metric = fixed.pop("metric", cell.metric)
-    found = tune(
+    result = tune(
         model.model_class,
         split,
         cell.trials,
@@ -166,10 +177,10 @@ def tuned(
         device=str(context.device),
         **fixed,
     )
-    settings = model.model_class.config_class.from_dict(found.best_config)
+    settings = model.model_class.config_class.from_dict(result.best_config)
     facts: dict[str, JsonValue] = {
         "trials": cell.trials,
-        "best_valid": found.best_value,
+        "best_valid": result.best_value,
     }
     return replace(model, settings=settings, init=init), facts
 
@@ -182,12 +193,12 @@ class Variant(Config):
     model: str
     init: str | None = "leporid"
     recipe: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    init_settings: dict[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
+    init_settings: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentSpec(_Question):
+class ExperimentSpec(GridSettings):
     """A grid: models x initialisers x seeds on one data set, and variants beside it."""
 
     name: str
@@ -197,32 +208,37 @@ class ExperimentSpec(_Question):
     models: tuple[str, ...] = ()
     inits: tuple[str, ...] = ("random", "leporid")
     """Initialisers of the models that have embedding tables."""
-    inits_of: dict[str, Any] = field(default_factory=dict)
-    """Initialisers of a model, where they are others, by model name."""
+    inits_of: dict[str, Sequence[str]] = field(default_factory=dict)
+    """Initialisers of models that have others, by model name."""
     seeds: tuple[int, ...] = (123,)
-    recipes: dict[str, Any] = field(default_factory=dict)
+    recipes: dict[str, str] = field(default_factory=dict)
     """Recipe of a model, by model name."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Settings] = field(default_factory=dict)
     """Settings of a model, by model name."""
-    settings_with: dict[str, Any] = field(default_factory=dict)
+    settings_with: dict[str, Settings] = field(default_factory=dict)
     """Settings of the models that go with an initialiser, by the initialiser's name."""
-    init_settings: dict[str, Any] = field(default_factory=dict)
+    init_settings: dict[str, Settings] = field(default_factory=dict)
     """Settings of an initialiser, by its name."""
-    variants: tuple[dict[str, Any], ...] = ()
+    variants: tuple[dict[str, SettingValue], ...] = ()
+    """Each has the fields of a `Variant`."""
 
     def validate(self) -> None:
         """Refuse names that do not exist before anything runs."""
-        variants = [Variant.from_dict(values) for values in self.variants]
-        named = [*self.models, *self.recipes, *self.settings, *self.inits_of]
-        named += [variant.model for variant in variants]
-        starts = [*self.inits, *self.init_settings, *self.settings_with]
-        starts += [init for inits in self.inits_of.values() for init in inits]
-        starts += [variant.init for variant in variants if variant.init is not None]
-        checks = [("model", name, models.available()) for name in named]
-        checks += [("initialiser", name, embeddings.available()) for name in starts]
-        for kind, name, known in (*checks, ("protocol", self.protocol, PROTOCOLS)):
-            if name not in known:
-                raise UnknownNameError(kind, name, known)
+        variants = self.named_variants()
+        chosen = [variant.model for variant in variants]
+        check_names(
+            "model",
+            [*self.models, *self.recipes, *self.settings, *self.inits_of, *chosen],
+            models.available(),
+        )
+        inits = [init for inits in self.inits_of.values() for init in inits]
+        inits += [variant.init for variant in variants if variant.init is not None]
+        check_names(
+            "initialiser",
+            [*self.inits, *self.init_settings, *self.settings_with, *inits],
+            embeddings.available(),
+        )
+        check_names("protocol", [self.protocol], PROTOCOLS)
         if not self.models and not self.variants:
             raise ConfigError(
                 f"experiment {self.name!r} has neither models nor variants"
@@ -230,43 +246,70 @@ class ExperimentSpec(_Question):
         if not self.seeds:
             raise ConfigError(f"experiment {self.name!r} has no seeds")
 
-    def cells(self) -> list[Cell]:
-        """Every run of the grid, variants last, in a fixed order."""
-        plain: list[Variant] = []
-        for model in self.models:
-            takes = models.get(model).takes_initial_vectors
-            inits = self.inits_of.get(model, self.inits) if takes else [None]
-            plain += [Variant(name="", model=model, init=init) for init in inits]
-        variants = [Variant.from_dict(values) for values in self.variants]
-        runs = (
-            (seed, run)
-            for group in (plain, variants)
-            for seed in self.seeds
-            for run in group
-        )
-        return [self._cell(run, seed) for seed, run in runs]
+    def named_variants(self) -> list[Variant]:
+        """Return the variants as what they are."""
+        return [Variant.from_dict(values) for values in self.variants]
 
-    def _cell(self, run: Variant, seed: int) -> Cell:
-        model, init = run.model, run.init or ""
-        common, own = self.settings.get(model, {}), self.settings_with.get(init, {})
+    def plain_variants(self) -> list[Variant]:
+        """Return the plain grid: models x initialisers."""
+        plain = []
+        for model in self.models:
+            inits: Sequence[str | None] = [None]
+            if models.get(model).takes_initial_vectors:
+                inits = self.inits_of.get(model, self.inits)
+            plain += [Variant(name="", model=model, init=init) for init in inits]
+        return plain
+
+    def cells(self) -> list[Cell]:
+        """Return every run of the grid, variants last, in a fixed order."""
+        return [
+            self._cell(variant, seed)
+            for group in (self.plain_variants(), self.named_variants())
+            for seed in self.seeds
+            for variant in group
+        ]
+
+    def _cell(self, variant: Variant, seed: int) -> Cell:
+        model = variant.model
+        init = variant.init or ""
         return Cell(
-            **{shared.name: getattr(self, shared.name) for shared in fields(_Question)},
+            dataset=self.dataset,
+            core=self.core,
+            min_rating=self.min_rating,
+            protocol=self.protocol,
+            at=self.at,
+            metric=self.metric,
+            trials=self.trials,
             source=self.source or self.dataset,
             experiment=self.name,
             model=model,
-            init=run.init,
+            init=variant.init,
             seed=seed,
-            recipe=run.recipe or self.recipes.get(model),
-            variant=run.name or None,
-            settings={**common, **own, **run.settings},
-            init_settings={**self.init_settings.get(init, {}), **run.init_settings},
+            recipe=variant.recipe or self.recipes.get(model),
+            variant=variant.name or None,
+            settings={
+                **self.settings.get(model, {}),
+                **self.settings_with.get(init, {}),
+                **variant.settings,
+            },
+            init_settings={
+                **self.init_settings.get(init, {}),
+                **variant.init_settings,
+            },
         )
+
+
+def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a name that does not exist."""
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)
 
 
 def read_experiment(
     path: str | Path, data: str | Path | None = None
 ) -> list[ExperimentSpec]:
-    """The grids of a TOML file: one, or one for each of its `[[logs]]`.
+    """Read the grids of a TOML file: one, or one for each of its `[[logs]]`.
 
     A log has its own `dataset` and what else differs; where its `source` is a relative path it
     lies in the folder `data`.
@@ -277,7 +320,8 @@ def read_experiment(
     if data is None:
         return specs
     return [
-        s.replace(source=str(Path(data) / s.source)) if s.source else s for s in specs
+        spec.replace(source=str(Path(data) / spec.source)) if spec.source else spec
+        for spec in specs
     ]
 
 
@@ -297,36 +341,44 @@ def run_grid(
     check_device(device)
     if not isinstance(root, Results):
         check_output_folder(root)
-    results = root if isinstance(root, Results) else Results(root)
+        root = Results(root)
     cells = [cell for spec in specs for cell in spec.cells()]
     for cell in cells:
-        failed = results.path(cell.key, ".error.json")
-        if results.get(cell.key) or (failed.is_file() and not retry_failed):
+        has_failed = failure_file(root, cell).is_file()
+        if root.get(cell.key) or (has_failed and not retry_failed):
             continue
-        with claim(results.path(cell.key, ".claim")) as mine:
-            if not mine or results.get(cell.key):
-                continue
-            try:
-                run = run_cell(cell, device=device, progress=progress)
-            except (
-                LeporidError,
-                RuntimeError,
-                ValueError,
-                ArithmeticError,
-                MemoryError,
-            ) as error:
-                last = traceback.extract_tb(error.__traceback__)[-1]
-                where = f"{Path(last.filename).name}:{last.lineno}"
-                about = {"error": f"{type(error).__name__}: {error}", "where": where}
-                write_json(
-                    failed, {"cell": cell.request, "versions": versions(), **about}
-                )
-            else:
-                failed.unlink(missing_ok=True)
-                results.add(record_of(run), run.test)
-    broken = {c.key for c in cells if results.path(c.key, ".error.json").is_file()}
-    return {
-        cell.spec_hash: results.get(cell.key)
-        or ("failed" if cell.key in broken else "waiting")
-        for cell in cells
-    }
+        with claim(root.path(cell.key, ".claim")) as mine:
+            if mine and not root.get(cell.key):
+                run_into(root, cell, device=device, progress=progress)
+    return {cell.spec_hash: outcome_of(root, cell) for cell in cells}
+
+
+def run_into(results: Results, cell: Cell, *, device: str, progress: Progress) -> None:
+    """Run a cell, and write its record or why there is none."""
+    try:
+        run = run_cell(cell, device=device, progress=progress)
+    except FAILURES as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        failure = {
+            "cell": cell.request,
+            "versions": versions(),
+            "error": f"{type(error).__name__}: {error}",
+            "where": f"{Path(last.filename).name}:{last.lineno}",
+        }
+        write_json(failure_file(results, cell), failure)
+    else:
+        failure_file(results, cell).unlink(missing_ok=True)
+        results.add(record_of(run), run.test)
+
+
+def failure_file(results: Results, cell: Cell) -> Path:
+    """Return the file that says why a cell has no record."""
+    return results.path(cell.key, ".error.json")
+
+
+def outcome_of(results: Results, cell: Cell) -> RunRecord | str:
+    """Return the record of a cell, 'failed', or 'waiting' if another process has it."""
+    record = results.get(cell.key)
+    if record is not None:
+        return record
+    return "failed" if failure_file(results, cell).is_file() else "waiting"

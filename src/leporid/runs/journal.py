@@ -7,17 +7,19 @@ a process that dies. Hosts can share a folder on any file system that has locks 
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
+from leporid.config import JsonValue
 from leporid.errors import ConfigError, DataError, warn
 
-Event = dict[str, Any]
-Form = Any
+Event: TypeAlias = dict[str, Any]
+"""A line of a journal. What it must hold is checked when it is read."""
+Form: TypeAlias = type | Sequence["Form"] | Mapping[str, "Form"]
 """What an event must hold: a type (float: any finite number), `[form]`, or `{name: form}`."""
 
 
@@ -51,12 +53,14 @@ class Journal:
     def __init__(
         self,
         path: Path | None,
-        question: Mapping[str, Any],
+        question: Mapping[str, JsonValue],
         *,
         study: str = "",
         forms: Mapping[str, Form] | None = None,
     ) -> None:
-        self.path, self._study, self._forms = path, study, forms or {}
+        self.path = path
+        self._study = study
+        self._forms = forms or {}
         self._claims = Path(f"{path}.claims")
         self.events: list[Event] = []
         self._skipped: set[int] = set()
@@ -68,11 +72,12 @@ class Journal:
                 f"the line 'question' of {path} is lost, so what was asked is not known: remove "
                 f"the file, or choose another"
             )
-        asked, *_ = self.of("question") or [self.append("question", **question)]
+        questions = self.of("question") or [self.append("question", **question)]
         for key, value in question.items():
-            if asked.get(key) != value:
+            answered = questions[0].get(key)
+            if answered != value:
                 raise ConfigError(
-                    f"{path} was made for {key} {asked.get(key)!r}, not {value!r}: choose another "
+                    f"{path} was made for {key} {answered!r}, not {value!r}: choose another "
                     f"output folder, storage file or study name"
                 )
 
@@ -80,13 +85,12 @@ class Journal:
         """Claim a piece of work that this journal tells of."""
         return nullcontext(True) if self.path is None else claim(self._claims / name)
 
-    def append(self, event: str, **fields: Any) -> Event:
-        """Write an event; it is on disk when this returns."""
-        row = {
-            "event": event,
-            **({"study": self._study} if self._study else {}),
-            **fields,
-        }
+    def append(self, event: str, **fields: object) -> Event:
+        """Write an event, whose fields JSON can hold; it is on disk when this returns."""
+        row: Event = {"event": event}
+        if self._study:
+            row["study"] = self._study
+        row |= fields
         if self.path is not None:
             try:
                 self._write(self.path, json.dumps(row, ensure_ascii=False))
@@ -103,8 +107,8 @@ class Journal:
         with FileLock(self._claims / "append"), open(path, "ab+") as file:
             # A line that a kill cut short must not swallow this one.
             file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
-            torn = file.read() not in (b"", b"\n")
-            file.write((b"\n" if torn else b"") + line.encode() + b"\n")
+            is_torn = file.read() not in (b"", b"\n")
+            file.write((b"\n" if is_torn else b"") + line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -112,7 +116,8 @@ class Journal:
         """Take in what other processes have appended; a damaged line is named once and skipped."""
         if self.path is None:
             return
-        self.events, text = [], ""
+        self.events = []
+        text = ""
         if self.path.is_file():
             text = self.path.read_text(encoding="utf-8", errors="replace")
         for number, line in enumerate(text.split("\n"), 1):
@@ -120,34 +125,47 @@ class Journal:
                 event = json.loads(line)
             except (json.JSONDecodeError, RecursionError):
                 continue  # cut short by a kill: what it told is done again
-            fault = _fault(event, {"event": str})
-            fault = fault or _fault(event, self._forms.get(event["event"], {}))
+            fault = fault_of(event, {"event": str})
+            fault = fault or fault_of(event, self._forms.get(event["event"], {}))
             if fault and number not in self._skipped:
                 self._skipped.add(number)
-                text = f"{self.path}, line {number} is damaged ({fault}): it is skipped"
-                warn(f"{text}, and what it told is done again", 3)
+                warn(
+                    f"{self.path}, line {number} is damaged ({fault}): it is skipped, and what "
+                    f"it told is done again",
+                    3,
+                )
             elif not fault and event.get("study", "") == self._study:
                 self.events.append(event)
 
     def of(self, *kinds: str) -> list[Event]:
+        """Return the events of some kinds, in their order."""
         return [event for event in self.events if event["event"] in kinds]
 
 
-def _fault(value: Any, form: Form, name: str = "it") -> str:
-    """What is wrong with a value; empty where it has the form."""
-    if isinstance(form, dict) and isinstance(value, dict):
-        for key, own in form.items():
+def fault_of(value: object, form: Form, name: str = "it") -> str:
+    """Say what is wrong with a value; empty if it has the form."""
+    if isinstance(form, Mapping):
+        if not isinstance(value, dict):
+            return f"{name} is {value!r}"
+        for key, part in form.items():
             if key not in value:
                 return f"{name} has no {key!r}"
-            if fault := _fault(value[key], own, f"its {key!r}"):
+            fault = fault_of(value[key], part, f"its {key!r}")
+            if fault:
                 return fault
         return ""
-    if isinstance(form, list) and isinstance(value, list):
-        return next(
-            filter(None, (_fault(each, form[0], "an entry") for each in value)), ""
-        )
-    if form is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return "" if math.isfinite(value) else f"{name} is {value!r}"
-    kind = type(form) if isinstance(form, dict | list) else form
-    right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-    return "" if right else f"{name} is {value!r}"
+    if isinstance(form, Sequence):
+        if not isinstance(value, list):
+            return f"{name} is {value!r}"
+        faults = (fault_of(entry, form[0], "an entry") for entry in value)
+        return next(filter(None, faults), "")
+    return "" if is_of_type(value, form) else f"{name} is {value!r}"
+
+
+def is_of_type(value: object, kind: type) -> bool:
+    """Tell whether a value has a type; a float is any finite number, and no number is a bool."""
+    if isinstance(value, bool):
+        return kind is bool
+    if kind is float:
+        return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, kind)

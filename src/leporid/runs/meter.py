@@ -37,5 +37,5 @@ def peak_memory_mb() -> float:
         mark = re.search(r"^VmHWM:\s+(\d+) kB", status, flags=re.MULTILINE)
         if mark:
             return int(mark[1]) / 1024
-    memory = psutil.Process().memory_info()
-    return float(getattr(memory, "peak_wset", memory.rss) / 2**20)
+    memory = psutil.Process().memory_info()._asdict()
+    return float(memory.get("peak_wset", memory["rss"]) / 2**20)

@@ -9,15 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from leporid.artifacts import (
-    read_object,
-    write_json,
-)
-from leporid.config import Config, JsonValue, canonical_hash
+from leporid.artifacts import read_object, write_json
+from leporid.config import Config, JsonValue
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import MetricTable
+from leporid.hashing import canonical_hash
 from leporid.machine import versions
 from leporid.models import Recommender
 from leporid.runs.execution import Cost, Run
@@ -44,14 +42,14 @@ class RunRecord(Config):
     recipe: str | None
     """Name of the training recipe; None where a model has only one."""
     seed: int
-    config: dict[str, Any]
+    config: dict[str, JsonValue]
     """The settings of the model, all of them."""
     metrics: dict[str, float]
-    """On test, by name: `{"HR@10": 0.447, ...}`."""
+    """Means on test by name: `{"HR@10": 0.447, ...}`."""
     valid_metrics: dict[str, float]
-    """On validation."""
+    """Means on validation."""
     tail_metrics: dict[str, float]
-    """On test, averaged over the tail users only."""
+    """Means on test over the tail users only."""
     seconds: float
     """Wall-clock time of the fit."""
     peak_memory_mb: float
@@ -68,25 +66,25 @@ class RunRecord(Config):
 
     @classmethod
     def make(cls, **fields: Any) -> Self:
-        """A record whose `versions` and `spec_hash` are computed unless they are passed."""
+        """Make a record whose `versions` and `spec_hash` are computed unless they are passed."""
         fields.setdefault("versions", versions())
-        if "spec_hash" not in fields:
-            fields["spec_hash"] = canonical_hash(
-                {key: fields.get(key) for key in _SPEC}, 12
-            )
+        if fields.get("spec_hash") is None:
+            asked = {key: fields.get(key) for key in _SPEC}
+            fields["spec_hash"] = canonical_hash(asked, 12)
         return cls.from_dict(fields)
 
     def validate(self) -> None:
-        """Metrics must be numbers."""
+        """Refuse metrics that are not numbers."""
         for metrics in (self.metrics, self.valid_metrics, self.tail_metrics):
             if not all(isinstance(value, int | float) for value in metrics.values()):
                 raise ConfigError("the metrics of a run record must be numbers by name")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; an unknown key is an error that names it."""
-        required = {f.name for f in dataclasses.fields(cls)} - {"extra"}
-        if missing := sorted(required - values.keys()):
+        """Return the record that `to_dict` has made into a mapping; refuse an unknown key."""
+        required = {field.name for field in dataclasses.fields(cls)} - {"extra"}
+        missing = sorted(required - values.keys())
+        if missing:
             raise DataError(f"a run record needs the fields: {', '.join(missing)}")
         try:
             return super().from_dict(values)
@@ -95,26 +93,23 @@ class RunRecord(Config):
 
     @property
     def key(self) -> str:
-        """`<dataset>/<experiment>/<model>-<init>-<seed>-<hash>`: its name among all results."""
+        """Name among all results: `<dataset>/<experiment>/<model>-<init>-<seed>-<hash>`."""
         return record_key(self)
 
     @property
     def variant(self) -> str | None:
-        """The name of the ablation this run belongs to; None for a plain run."""
+        """Name of the ablation this run belongs to; None for a plain run."""
         name: str | None = self.extra.get("cell", {}).get("variant")
         return name
 
     @property
     def seen(self) -> str:
-        """The items its scores on test rest on: "train and validation" or "train only".
-
-        "unknown" where nobody recorded it.
-        """
+        """What its scores on test rest on: "train and validation", "train only" or "unknown"."""
         return str(self.extra.get("seen", "unknown"))
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """The record of a file."""
+        """Read the record of a file."""
         values = read_object(path)
         try:
             return cls.from_dict(values)
@@ -122,17 +117,33 @@ class RunRecord(Config):
             raise DataError(f"{path}: {error}") from None
 
 
-def record_key(run: Any) -> str:
-    """The key of a record, or of the cell that will become one: 'none' stands for no initialiser.
+class Recordable(Protocol):
+    """A record, or the cell of a grid that will become one."""
 
-    Both have `dataset`, `experiment`, `model`, `init`, `seed` and `spec_hash`.
-    """
-    name = f"{safe_name(run.model)}-{safe_name(run.init or 'none')}-{run.seed}-{run.spec_hash}"
-    return f"{safe_name(run.dataset)}/{safe_name(run.experiment)}/{name}"
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def experiment(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def init(self) -> str | None: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def spec_hash(self) -> str: ...
+
+
+def record_key(run: Recordable) -> str:
+    """Return the key of a record, with 'none' for no initialiser."""
+    model = safe_name(run.model)
+    init = safe_name(run.init or "none")
+    folder = f"{safe_name(run.dataset)}/{safe_name(run.experiment)}"
+    return f"{folder}/{model}-{init}-{run.seed}-{run.spec_hash}"
 
 
 def safe_name(name: str) -> str:
-    """`name` with an underscore for everything that does not belong into a file name."""
+    """Return `name` with underscores for everything that does not belong into a file name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".") or "unnamed"
 
 
@@ -163,7 +174,7 @@ def record_of(run: Run) -> RunRecord:
         peak_memory_mb=run.cost.peak_memory_mb,
         device=model.device_name,
         extra=extra,
-        **({} if spec.spec_hash is None else {"spec_hash": spec.spec_hash}),
+        spec_hash=spec.spec_hash,
     )
 
 
@@ -177,16 +188,17 @@ def facts_of(run: Run) -> dict[str, JsonValue]:
     facts: dict[str, JsonValue] = {
         "protocol": split.protocol,
         "data_digest": split.digest,
-        "train": split.train.stats().as_dict(),
+        "train": {**split.train.stats().as_dict()},
         "seen": "train and validation" if model.reads_history else "train only",
         "skipped_users": test.skipped,
         "cold_users": test.cold,
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
     }
     if split.protocol.startswith("cold-items"):
-        facts["cold_item_metrics"] = test.mean(stratum="cold-items")
-        facts["warm_item_metrics"] = test.mean(stratum="warm-items")
-    users, items = split.users, split.items
+        facts["cold_item_metrics"] = {**test.mean(stratum="cold-items")}
+        facts["warm_item_metrics"] = {**test.mean(stratum="warm-items")}
+    users = split.users
+    items = split.items
     if users.core or items.core:
         facts["core"] = {
             "k": max(users.core, items.core),
@@ -198,7 +210,7 @@ def facts_of(run: Run) -> dict[str, JsonValue]:
     if test.repeated:
         facts["repeated_items"] = test.repeated
     if test.cold:
-        facts["cold_metrics"] = test.mean(stratum="cold-users")
+        facts["cold_metrics"] = {**test.mean(stratum="cold-users")}
     training = model.training_summary()
     if training:
         facts["training"] = training
@@ -223,7 +235,7 @@ class Results:
         self.root = Path(root)
 
     def path(self, key: str, suffix: str = ".json") -> Path:
-        """Where the run `key` has, or would have, a file."""
+        """Return where the run `key` has, or would have, a file."""
         return self.root / f"{key}{suffix}"
 
     def add(self, record: RunRecord, outcomes: MetricTable | None = None) -> Path:
@@ -234,5 +246,6 @@ class Results:
         return self.path(record.key)
 
     def get(self, key: str) -> RunRecord | None:
-        """The record of a run; None where there is none."""
-        return RunRecord.read(self.path(key)) if self.path(key).is_file() else None
+        """Return the record of a run; None if there is none."""
+        path = self.path(key)
+        return RunRecord.read(path) if path.is_file() else None

@@ -5,7 +5,6 @@ import html
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -120,7 +119,7 @@ def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, JsonValue
     ]
 
 
-def examples_html(model: Recommender, items: Any) -> str:
+def examples_html(model: Recommender, items: str | Path | None) -> str:
     """Draw the newest items of three users and what they would be shown, with titles if known."""
     known = model.known.sequences()
     lengths = np.diff(known.indptr)

@@ -1,48 +1,63 @@
 """`tune`: the settings of a model that do best on validation, found with Optuna."""
 
+from __future__ import annotations
+
 import inspect
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TypedDict
 
 from leporid import embeddings
 from leporid.arguments import checks_arguments, described
 from leporid.artifacts import check_output_file
-from leporid.config import (
-    Choice,
-    Float,
-    Int,
-    SearchSpace,
-    active,
-    canonical_hash,
-    check_space,
-)
+from leporid.config import Config, SettingValue
 from leporid.data import Part, Split, expect, inner_validation_split
 from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
 from leporid.evaluation import evaluate, parse_metric
+from leporid.hashing import canonical_hash
 from leporid.machine import check_device
-from leporid.models import DEFAULT_RECIPE, Recommender, model_named, named_recipe, train
+from leporid.models import (
+    DEFAULT_RECIPE,
+    FitContext,
+    ModelSpec,
+    Recommender,
+    fit,
+    model_named,
+    named_recipe,
+)
 from leporid.progress import ProgressLike, make_progress
-from leporid.runs.journal import Event, Journal
+from leporid.runs.journal import Event, Form, Journal
+from leporid.runs.proposals import FinishedTrial, propose
+from leporid.search_space import Choice, Float, Int, SearchSpace, check_space
 
-_STARTUP_TRIALS = 8
-"""Trials drawn at random before the sampler (TPE) models the metric."""
-_TRIAL = {
-    "number": int,
-    "params": dict,
-    "settings": dict,
-    "value": float,
-    "seconds": float,
+_TRIAL = "trial"
+_FAILED_TRIAL = "failed trial"
+_FORMS: dict[str, Form] = {
+    _TRIAL: {
+        "number": int,
+        "params": dict,
+        "settings": dict,
+        "value": float,
+        "seconds": float,
+    },
+    _FAILED_TRIAL: {"number": int, "params": dict, "error": str},
 }
-_FORMS = {
-    "trial": _TRIAL,
-    "failed trial": {"number": int, "params": dict, "error": str},
-}
+
+
+class TrialRow(TypedDict):
+    """A finished trial."""
+
+    number: int
+    value: float | None
+    """The metric on validation; None if the settings could not be fitted."""
+    seconds: float | None
+    settings: dict[str, SettingValue]
 
 
 @dataclass(frozen=True)
@@ -51,18 +66,18 @@ class TuningResult:
 
     model: str
     metric: str
-    best_config: dict[str, Any]
+    best_config: dict[str, SettingValue]
     """All settings of the best trial: pass them to the model as they are."""
     best_value: float
     """The metric on validation."""
-    trials: list[dict[str, Any]]
+    trials: list[TrialRow]
     """One row per finished trial: `number`, `value` (None if it failed), `seconds`, `settings`."""
     study: str
     """Name of the study in its storage."""
 
 
 @checks_arguments({"trials": 1, "seed": 0})
-def tune(
+def tune(  # noqa: PLR0913 (options are spelled out)
     model: str | type[Recommender],
     split: Split,
     trials: int = 20,
@@ -77,7 +92,7 @@ def tune(
     progress: bool | ProgressLike | None = None,
     inner_validation: bool = False,
     include_seen: bool | None = None,
-    **fixed: Any,
+    **fixed: SettingValue,
 ) -> TuningResult:
     """Search the space declared beside `model`, evaluated by `metric` on validation only.
 
@@ -92,121 +107,234 @@ def tune(
     inner_validation : evaluate on the test part of `leporid.inner_validation_split(split)`, which
         lies as far behind its training data as test does; validation lies next to them.
     """
-    cls = model_named(model)
-    _check(metric, split)
+    model_class = model_named(model)
+    check_goal(metric, split)
     check_device(device or "auto")
-    _check_search(cls, space, fixed, init)
+    check_init(model_class, init)
+    check_ranges(space)
+    check_names(model_class, fixed)
     if storage is not None:
         check_output_file(storage)
     split = split.including_seen(include_seen)
-    part: Part = "test" if inner_validation else "valid"
-    split = inner_validation_split(split) if inner_validation else split
-    check_space(
-        space or cls.search_space, {f.name for f in fields(cls.config_class)}, cls.name
+    if inner_validation:
+        split = inner_validation_split(split)
+    space = space or model_class.search_space
+    settings = {each.name for each in fields(model_class.config_class)}
+    check_space(space, settings, model_class.name)
+    base = model_class.recipe_settings(named_recipe(model_class, recipe), split.train)
+    if isinstance(init, InitialEmbeddings):
+        base["dim"] = init.users.dim
+
+    study = Study(
+        model_class=model_class,
+        split=split,
+        part="test" if inner_validation else "valid",
+        metric=metric,
+        seed=seed,
+        space={name: space[name] for name in space if name not in fixed},
+        fixed={**base, **fixed},
+        init=init,
+        device=device or "auto",
     )
-    searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
-    fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
-    defaults = cls.config_class.from_dict(fixed).to_dict()
-    question = {
-        "model": cls.name,
-        "metric": metric,
-        "data": split.digest,
-        "seed": str(seed),
-        "init": str(init if isinstance(init, str | None) else type(init).__name__),
-        "fixed": canonical_hash(defaults),
-        "space": canonical_hash(repr(dict(searched))),
-    }
-    name = f"{cls.name}-{canonical_hash(question)}"
     optuna = import_extra("optuna", "tuning", "tune")
-    journal = Journal(_journal_file(storage), question, study=name, forms=_FORMS)
-    vectors = cache(
-        lambda dim: initial_embeddings(init, split.train, dim=dim, seed=seed)
+    journal = Journal(
+        journal_file(storage), study.question, study=study.name, forms=_FORMS
+    )
+    budget = trials if study.space else 1
+    reporter = make_progress(progress)
+    reporter.start(f"tuning {model_class.name}", budget)
+    reporter.advance(len(finished_trials(journal)))
+    while run_next_trial(study, journal, budget, optuna):
+        best = best_trial(finished_trials(journal))
+        if best is None or best.value is None:
+            reporter.advance(1)
+        else:
+            reporter.advance(1, **{f"best {metric}": best.value})
+    reporter.close()
+    return result_of(study, finished_trials(journal))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is searched: which settings of a model do best on a held-out part."""
+
+    model_class: type[Recommender]
+    split: Split
+    part: Part
+    """The part of the split that settings are evaluated on."""
+    metric: str
+    seed: int
+    space: SearchSpace
+    """The settings that are searched."""
+    fixed: dict[str, SettingValue]
+    """Settings that are not searched."""
+    init: str | InitialEmbeddings | None
+    device: str
+    _vectors: dict[int, InitialEmbeddings | None] = field(default_factory=dict)
+    """Initial embeddings by dimension, computed once for all trials."""
+
+    @cached_property
+    def defaults(self) -> dict[str, SettingValue]:
+        """All settings of the model before anything is searched."""
+        return self.model_class.config_class.from_dict(self.fixed).to_dict()
+
+    @cached_property
+    def question(self) -> dict[str, str]:
+        """What a journal of this study was made for."""
+        init = self.init
+        return {
+            "model": self.model_class.name,
+            "metric": self.metric,
+            "data": self.split.digest,
+            "seed": str(self.seed),
+            "init": str(init if isinstance(init, str | None) else type(init).__name__),
+            "fixed": canonical_hash(self.defaults),
+            "space": canonical_hash(repr(dict(self.space))),
+        }
+
+    @property
+    def name(self) -> str:
+        """Name of the study in its storage, which other studies may share."""
+        return f"{self.model_class.name}-{canonical_hash(self.question)}"
+
+    def evaluate(self, config: Config) -> float:
+        """Fit the model with these settings; return its metric."""
+        spec = ModelSpec(
+            self.model_class, config, init=self.vectors(config), seed=self.seed
+        )
+        fitted = fit(spec, self.split, FitContext(device=self.device))
+        cutoff = parse_metric(self.metric)[1]
+        table = evaluate(fitted, self.split, at=(cutoff,), part=self.part)
+        value = table.mean()[self.metric]
+        if not math.isfinite(value):
+            raise DataError(
+                f"{self.metric} of {spec.model} is not finite on validation"
+            )
+        return value
+
+    def vectors(self, config: Config) -> InitialEmbeddings | None:
+        """Return the initial embeddings for these settings; None for closed-form models."""
+        if not self.model_class.takes_initial_vectors:
+            return None
+        dim = config.to_dict()["dim"]
+        if dim not in self._vectors:
+            self._vectors[dim] = initial_embeddings(
+                self.init, self.split.train, dim=dim, seed=self.seed
+            )
+        return self._vectors[dim]
+
+
+def run_next_trial(
+    study: Study, journal: Journal, budget: int, optuna: ModuleType
+) -> bool:
+    """Run the first trial that no other process runs; tell whether there was one."""
+    journal.reload()
+    done = {trial.number for trial in finished_trials(journal)}
+    for number in range(budget):
+        if number in done:
+            continue
+        with journal.claim(f"{canonical_hash(study.name)}-{number}") as mine:
+            journal.reload()
+            finished = finished_trials(journal)
+            if mine and all(trial.number != number for trial in finished):
+                run_trial(study, journal, number, finished, optuna)
+                return True
+    return False
+
+
+def run_trial(
+    study: Study,
+    journal: Journal,
+    number: int,
+    finished: Sequence[FinishedTrial],
+    optuna: ModuleType,
+) -> None:
+    """Fit and evaluate the settings that are proposed, and write the outcome into the journal."""
+    begun = time.monotonic()
+    proposal = propose(
+        optuna, study.space, study.defaults, study.seed, finished, number
+    )
+    params = proposal.params
+    settings = {**study.defaults, **proposal.settings}
+    try:
+        config = study.model_class.config_class.from_dict(
+            {**study.fixed, **proposal.settings}
+        )
+        settings = config.to_dict()
+        value = study.evaluate(config)
+    except LeporidError as error:
+        # Settings that cannot be fitted are an outcome of the search, not its end.
+        journal.append(
+            _FAILED_TRIAL,
+            number=number,
+            params=params,
+            settings=settings,
+            error=str(error),
+        )
+    else:
+        journal.append(
+            _TRIAL,
+            number=number,
+            params=params,
+            settings=settings,
+            value=value,
+            seconds=time.monotonic() - begun,
+        )
+
+
+def finished_trials(journal: Journal) -> list[FinishedTrial]:
+    """Return the finished trials in their order, failed ones too."""
+    events = {event["number"]: event for event in journal.of(_TRIAL, _FAILED_TRIAL)}
+    return [trial_of(events[number]) for number in sorted(events)]
+
+
+def trial_of(event: Event) -> FinishedTrial:
+    """Return the trial that an event of the journal tells of."""
+    return FinishedTrial(
+        number=event["number"],
+        params=event["params"],
+        settings=event.get("settings", {}),
+        value=event.get("value"),
+        seconds=event.get("seconds"),
+        error=event.get("error", ""),
     )
 
-    def run_trial(number: int, finished: Sequence[Event]) -> None:
-        begun = time.monotonic()
-        chosen, params = _ask(optuna, searched, defaults, seed, finished, number)
-        about = {"number": number, "params": params, "settings": {**defaults, **chosen}}
-        try:
-            about["settings"] = complete = cls.config_class.from_dict(
-                {**fixed, **chosen}
-            ).to_dict()
-            own = vectors(complete["dim"]) if cls.takes_initial_vectors else None
-            how: dict[str, Any] = {
-                "seed": seed,
-                "device": device or "auto",
-                "progress": False,
-            }
-            fitted = train(cls, split, own, recipe=None, **how, **fixed | chosen)
-            value = evaluate(
-                fitted, split, at=(parse_metric(metric)[1],), part=part
-            ).mean()[metric]
-            if not math.isfinite(value):
-                raise DataError(f"{metric} of {cls.name} is not finite on validation")
-        except LeporidError as error:
-            # Settings that cannot be fitted are an outcome of the search, not its end.
-            journal.append("failed trial", **about, error=str(error))
-        else:
-            journal.append(
-                "trial", **about, value=value, seconds=time.monotonic() - begun
-            )
 
-    budget = trials if searched else 1
-    reporter = make_progress(progress)
-    reporter.start(f"tuning {cls.name}", budget)
-    reporter.advance(len(_finished(journal)))
-    while _work(journal, name, budget, run_trial):
-        leading = _best(_finished(journal))
-        reporter.advance(1, **({f"best {metric}": leading["value"]} if leading else {}))
-    reporter.close()
-    return _result(_finished(journal), name, cls, metric)
+def best_trial(finished: Sequence[FinishedTrial]) -> FinishedTrial | None:
+    """Return the best trial (the earliest of equals); None if no trial gave a value."""
+    best = None
+    best_value = -math.inf
+    for trial in finished:
+        if trial.value is not None and trial.value > best_value:
+            best = trial
+            best_value = trial.value
+    return best
 
 
-def _result(
-    finished: Sequence[Event], study: str, cls: type[Recommender], metric: str
-) -> TuningResult:
-    if (best := _best(finished)) is None:
-        errors = sorted(trial["error"] for trial in finished)
+def result_of(study: Study, finished: Sequence[FinishedTrial]) -> TuningResult:
+    """Return what a study has found; an error if no trial gave a value."""
+    model = study.model_class.name
+    best = best_trial(finished)
+    if best is None or best.value is None:
+        errors = sorted(trial.error for trial in finished)
         why = f"; the first error: {errors[0]}" if errors else ""
-        raise LeporidError(f"no trial of {cls.name} gave a value{why}")
-    names = ("number", "value", "seconds", "settings")
-    rows = [{name: trial.get(name) for name in names} for trial in finished]
-    return TuningResult(cls.name, metric, best["settings"], best["value"], rows, study)
+        raise LeporidError(f"no trial of {model} gave a value{why}")
+    rows: list[TrialRow] = [
+        {
+            "number": trial.number,
+            "value": trial.value,
+            "seconds": trial.seconds,
+            "settings": trial.settings,
+        }
+        for trial in finished
+    ]
+    return TuningResult(
+        model, study.metric, best.settings, best.value, rows, study.name
+    )
 
 
-def _check_search(
-    cls: type[Recommender], space: object, fixed: Mapping[str, object], init: object
-) -> None:
-    """Refuse a search space that is none, and names that neither `tune` nor the model has."""
-    if init not in (None, "none") and not cls.takes_initial_vectors:
-        raise ConfigError(
-            f"{cls.name} has no embedding tables to fill: leave `init` out"
-        )
-    if init is not None and not isinstance(init, str | InitialEmbeddings):
-        raise ConfigError(
-            f"init must be the name of an initialiser, InitialEmbeddings or None, not "
-            f"{described(init)}"
-        )
-    if isinstance(init, str) and init != "none":
-        embeddings.get(init)
-    if space is not None:
-        if not isinstance(space, Mapping):
-            raise ConfigError(
-                f"space must be a dictionary of ranges, not {described(space)}"
-            )
-        for name, dimension in space.items():
-            if not isinstance(dimension, Choice | Int | Float):
-                raise ConfigError(
-                    f"space[{name!r}] must be Int(low, high), Float(low, high) or Choice(...) of "
-                    f"leporid.config, not {described(dimension)}"
-                )
-    own, arguments = cls.config_class().to_dict(), inspect.signature(tune).parameters
-    for name in fixed.keys() - own.keys():
-        if (guess := closest(name, [*own, *arguments])) in arguments:
-            raise ConfigError(f"tune has no argument {name!r}: did you mean {guess!r}?")
-
-
-def _check(metric: str, split: Split) -> None:
+def check_goal(metric: str, split: Split) -> None:
+    """Refuse a metric that nobody maximises, and a split without a validation part."""
     expect(split, Split, "tune(model, split)")
     if parse_metric(metric)[0] in ("Popularity", "Gini"):
         raise ConfigError(
@@ -216,8 +344,53 @@ def _check(metric: str, split: Split) -> None:
         raise DataError("the validation part of the split is empty: nothing to tune on")
 
 
-def _journal_file(storage: str | Path | None) -> Path | None:
-    """The file of the studies; a storage of Optuna's own is refused."""
+def check_init(
+    model_class: type[Recommender], init: str | InitialEmbeddings | None
+) -> None:
+    """Refuse an initialisation that does not exist or that the model has no use for."""
+    if init not in (None, "none") and not model_class.takes_initial_vectors:
+        raise ConfigError(
+            f"{model_class.name} has no embedding tables to fill: leave `init` out"
+        )
+    if init is not None and not isinstance(init, str | InitialEmbeddings):
+        raise ConfigError(
+            f"init must be the name of an initialiser, InitialEmbeddings or None, not "
+            f"{described(init)}"
+        )
+    if isinstance(init, str) and init != "none":
+        embeddings.get(init)
+
+
+def check_ranges(space: SearchSpace | None) -> None:
+    """Refuse a search space that is none."""
+    if space is None:
+        return
+    if not isinstance(space, Mapping):
+        raise ConfigError(
+            f"space must be a dictionary of ranges, not {described(space)}"
+        )
+    for name, dimension in space.items():
+        if not isinstance(dimension, Choice | Int | Float):
+            raise ConfigError(
+                f"space[{name!r}] must be Int(low, high), Float(low, high) or Choice(...) of "
+                f"leporid.search_space, not {described(dimension)}"
+            )
+
+
+def check_names(
+    model_class: type[Recommender], fixed: Mapping[str, SettingValue]
+) -> None:
+    """Refuse an unknown setting whose name is nearest to that of an argument of `tune`."""
+    settings = model_class.config_class().to_dict()
+    arguments = inspect.signature(tune).parameters
+    for name in fixed.keys() - settings.keys():
+        guess = closest(name, [*settings, *arguments])
+        if guess in arguments:
+            raise ConfigError(f"tune has no argument {name!r}: did you mean {guess!r}?")
+
+
+def journal_file(storage: str | Path | None) -> Path | None:
+    """Return the file of the studies; a storage of Optuna's own is refused."""
     if storage is None:
         return None
     path = Path(storage)
@@ -228,110 +401,3 @@ def _journal_file(storage: str | Path | None) -> Path | None:
             f"give a file such as study.jsonl"
         )
     return path
-
-
-def _finished(journal: Journal) -> list[Event]:
-    """The finished trials in their order, failed ones too."""
-    trials = {event["number"]: event for event in journal.of(*_FORMS)}
-    return [trials[number] for number in sorted(trials)]
-
-
-def _best(finished: Sequence[Event]) -> Event | None:
-    """The best trial (the earliest of equals); None where no trial gave a value."""
-    done = [trial for trial in finished if trial["event"] == "trial"]
-    return max(done, key=lambda trial: trial["value"], default=None)
-
-
-def _work(
-    journal: Journal,
-    name: str,
-    budget: int,
-    run_trial: Callable[[int, Sequence[Event]], None],
-) -> bool:
-    """Run the first trial that no other process runs; False where none is left."""
-    journal.reload()
-    done = {finished["number"] for finished in _finished(journal)}
-    for number in (n for n in range(budget) if n not in done):
-        with journal.claim(f"{canonical_hash(name)}-{number}") as mine:
-            journal.reload()
-            finished = _finished(journal)
-            if mine and all(other["number"] != number for other in finished):
-                run_trial(number, finished)
-                return True
-    return False
-
-
-def _ask(
-    optuna: Any,
-    space: SearchSpace,
-    defaults: Mapping[str, Any],
-    seed: int,
-    finished: Sequence[Event],
-    number: int,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings that the sampler asks for, and the same as Optuna has them.
-
-    The sampler is seeded by the number of the trial and sees the finished ones, so that an
-    interrupted study goes on as if it had not been. The first trial has the `defaults`, as far as
-    they lie inside the space. Optuna has options by their position, as JSON keeps it.
-    """
-    kinds = optuna.distributions
-    space_of: dict[str, Any] = {}
-    for name, dim in space.items():
-        if isinstance(dim, Choice):
-            space_of[name] = kinds.CategoricalDistribution(range(len(dim.options)))
-        else:
-            kind = (
-                kinds.IntDistribution
-                if isinstance(dim, Int)
-                else kinds.FloatDistribution
-            )
-            space_of[name] = kind(dim.low, dim.high, log=dim.log)
-    sampler = optuna.samplers.TPESampler(
-        n_startup_trials=_STARTUP_TRIALS, seed=seed * 100_003 + number
-    )
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(
-        optuna.logging.WARNING
-    )  # its messages give way to our bar
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    optuna.logging.set_verbosity(before)
-    for trial in finished:
-        failed = trial["event"] == "failed trial"
-        own = {name: value for name, value in trial["params"].items() if name in space}
-        study.add_trial(
-            optuna.trial.create_trial(
-                state=optuna.trial.TrialState["FAIL" if failed else "COMPLETE"],
-                params=own,
-                distributions={name: space_of[name] for name in own},
-                value=None if failed else trial["value"],
-            )
-        )
-    if number == 0:
-        inside = {
-            n: d for n, d in space.items() if defaults[n] in d and active(d, defaults)
-        }
-        position = {
-            n: d.options.index for n, d in inside.items() if isinstance(d, Choice)
-        }
-        study.enqueue_trial(
-            {
-                n: position[n](defaults[n]) if n in position else defaults[n]
-                for n in inside
-            }
-        )
-    chosen: dict[str, Any] = {}
-    # A condition may be about a setting that is not searched.
-    given = {name: value for name, value in defaults.items() if name not in space}
-    trial = study.ask()
-    for name, dim in space.items():
-        if not active(dim, {**given, **chosen}):
-            continue
-        if isinstance(dim, Choice):
-            chosen[name] = dim.options[
-                trial.suggest_categorical(name, range(len(dim.options)))
-            ]
-        else:
-            suggest = trial.suggest_int if isinstance(dim, Int) else trial.suggest_float
-            chosen[name] = suggest(name, dim.low, dim.high, log=dim.log)
-    return chosen, trial.params

@@ -1,111 +1,26 @@
-"""What is searched: the problem, candidates (model, initialisation, settings) and trials."""
+"""What may be fitted: a `Candidate` is a model, an initialisation and settings."""
 
-import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Self
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from leporid import models
-from leporid.config import Choice, Config, Int, SearchSpace, active, canonical_hash
-from leporid.data import Split, inner_validation_split
+from leporid.config import Config, SettingValue
+from leporid.data import Interactions
 from leporid.errors import MissingExtraError
-from leporid.evaluation import combine, parse_metric
-from leporid.selection.priors import NETWORKS, expected_shares, statistics
+from leporid.hashing import canonical_hash
+from leporid.models import ModelSpec
+from leporid.selection.priors import NETWORKS, LogStatistics, expected_shares
+from leporid.selection.task import CONTENT_INITS, NETWORK_RECIPE, SearchTask
 
-INITS, CONTENT_INITS = ("random", "svd", "leporid"), ("content", "leporid_content")
-NETWORK_RECIPE = "general"
-SMALL_LOG_INTERACTIONS, SMALL_LOG_MAX_STEPS = 200_000, 3_000
-SMALL_CHANGE_SHARE_OF_RANGE = 0.15
+if TYPE_CHECKING:
+    from leporid.models import TrainingConfig
+
 EQUAL_IF_EXPECTED_WITHIN = 0.05
-MAX_EVALUATED_USERS = 10_000
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A log, the inner validation split that candidates are evaluated on, and how."""
-
-    split: Split
-    inner: Split
-    metric: str
-    seed: int = 0
-    device: str = "auto"
-    items: str | None = None
-    """The file of the item table."""
-
-    @classmethod
-    def of(cls, split: Split, metric: str, **how: Any) -> Self:
-        """With an inner split, on a tiny log with validation alone, else with `split` itself.
-
-        Candidates are evaluated on some of the users, drawn by the seed.
-        """
-        nothing = split.train.select(np.empty(0, np.int64))
-        validation = replace(split, valid=nothing, test=split.valid)
-        both = (inner_validation_split(split), validation)
-        inner = (replace(part, test=part.targets("test")) for part in both)
-        used = next(
-            (part for part in inner if len(part.train) and len(part.test)), None
-        )
-        if used is None:
-            return cls(split, split, metric, **how)
-        users = np.random.default_rng(how.get("seed", 0)).permutation(
-            np.unique(used.test.user)
-        )
-        some = used.test.select(np.isin(used.test.user, users[:MAX_EVALUATED_USERS]))
-        return cls(split, replace(used, test=some), metric, **how)
-
-    @property
-    def baselines(self) -> tuple[str, ...]:
-        """Models that are tried first, and always tested with their defaults."""
-        return (
-            "toppop",
-            "itemknn",
-            *(("frequency",) if self.split.include_seen else ()),
-        )
-
-    @property
-    def inits(self) -> tuple[str, ...]:
-        return INITS if self.items is None else (*INITS, *CONTENT_INITS)
-
-    def network_settings(self, model: str, users: int) -> dict[str, Any]:
-        """The settings of a network that validates on some users, before its steps are planned."""
-        cls, train = models.get(model), self.inner.train
-        recipe = NETWORK_RECIPE if NETWORK_RECIPE in cls.recipes else None
-        settings = cls.recipe_settings(recipe, train)
-        if len(train) < SMALL_LOG_INTERACTIONS:
-            settings["steps"] = min(
-                settings.get("steps", SMALL_LOG_MAX_STEPS), SMALL_LOG_MAX_STEPS
-            )
-        return {**settings, "metric": self.metric, "eval_users": users}
-
-    @property
-    def cutoff(self) -> int:
-        """10 of NDCG@10."""
-        return parse_metric(self.metric)[1]
-
-    @cached_property
-    def known(self) -> Split:
-        """What is known before the test: models are refitted on train and validation."""
-        return with_validation(self.split)
-
-    @cached_property
-    def statistics(self) -> dict[str, Any]:
-        """Interactions per user, density, whether users have an order in time."""
-        return {
-            **statistics(self.split.train_valid),
-            "include_seen": self.split.include_seen,
-        }
-
-    @cached_property
-    def users_to_test(self) -> float:
-        """Users of the test part for each one that candidates are evaluated on."""
-        test, inner = (
-            len(np.unique(part.test.user)) for part in (self.split, self.inner)
-        )
-        return test / max(inner, 1)
+PLANNED_SETTINGS = {"steps", "eval_every", "eval_users", "metric", "item_table"}
+"""Settings that the search itself chooses for networks; labels do not name them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +29,7 @@ class Candidate(Config):
 
     model: str
     init: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, SettingValue] = field(default_factory=dict)
 
     @property
     def is_network(self) -> bool:
@@ -123,159 +38,122 @@ class Candidate(Config):
 
     @property
     def key(self) -> str:
-        """Equal candidates have equal keys, in every process."""
+        """The name of its files and journal entries: equal candidates have equal keys."""
         return canonical_hash([self.model, self.init, self.settings], 12)
+
+    @property
+    def training(self) -> TrainingConfig:
+        """All settings of a network."""
+        from leporid.models import TrainingConfig  # loads torch
+
+        config = models.get(self.model).config_class.from_dict(self.settings)
+        assert isinstance(config, TrainingConfig)
+        return config
 
     @property
     def changed(self) -> str:
         """The settings that nobody would expect: 'l2=300 window=5'."""
-        cls = models.get(self.model)
-        hidden = {"steps", "eval_every", "eval_users", "metric", "item_table"}
-        recipes = [cls.recipes.get(NETWORK_RECIPE, {}), *cls.general_by_kind.values()]
-        known = recipes if self.init else []
-        features = (
-            ["with features"] if self.init and "item_table" in self.settings else []
-        )
-        settings = (
-            f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
-            for key, value in self.settings.items()
-            if key not in hidden and all(recipe.get(key) != value for recipe in known)
-        )
-        return " ".join([*features, *settings])
+        model_class = models.get(self.model)
+        recipes = []
+        words = []
+        if self.is_network:
+            general = model_class.recipes.get(NETWORK_RECIPE, {})
+            recipes = [general, *model_class.general_by_kind.values()]
+            words = ["with features"] if "item_table" in self.settings else []
+        for name, value in self.settings.items():
+            is_expected = any(recipe.get(name) == value for recipe in recipes)
+            if name in PLANNED_SETTINGS or is_expected:
+                continue
+            text = f"{value:.4g}" if isinstance(value, float) else str(value)
+            words.append(f"{name}={text}")
+        return " ".join(words)
 
     @property
     def label(self) -> str:
-        """For users: 'sasrec from leporid', 'ease l2=300'."""
+        """What it is called in output: 'sasrec from leporid', 'ease l2=300'."""
         init = f"from {self.init}" if self.init else ""
         return " ".join(filter(None, [self.model, init, self.changed]))
 
+    def spec(
+        self, train: Interactions, seed: int, items: str | None = None
+    ) -> ModelSpec:
+        """Return what to fit on a training part, with all settings and how the tables start.
 
-def with_validation(split: Split) -> Split:
-    """The split with validation in its training part."""
-    nothing = split.train.select(np.empty(0, np.int64))
-    return replace(split, train=split.train_valid, valid=nothing)
+        `items` is the file of the item table, which some initialisations read.
+        """
+        reads_items = self.init in CONTENT_INITS
+        return ModelSpec.resolve(
+            self.model,
+            train,
+            init=self.init,
+            recipe=None,
+            seed=seed,
+            settings=self.settings,
+            init_settings={"items": items} if reads_items else None,
+            cache=True,
+        )
+
+    def trial_spec(self, task: SearchTask) -> ModelSpec:
+        """Return what a trial fits on the inner split of a task."""
+        return self.spec(task.inner.train, task.seed, task.items)
 
 
 def classical_candidates(
-    about: Mapping[str, Any],
+    log: LogStatistics,
     only: Sequence[str] | None = None,
     items: str | None = None,
 ) -> list[Candidate]:
-    """All classical models (or only some) with their defaults: the baselines, then by the prior.
+    """Return all classical models (or only some) with their defaults: baselines, then by the prior.
 
     With an item table ItemKNN also has neighbours by content, half of the weight and all of it.
     """
-    expected = {
-        **expected_shares(about),
-        "toppop": 2.0,
-        "frequency": 1.6,
-        "itemknn": 1.5,
-    }
-    names = [
-        n
-        for n in models.available()
-        if n not in NETWORKS and (only is None or n in only)
-    ]
-    if not about.get("include_seen") and only is None:
+    names = [name for name in models.available() if name not in NETWORKS]
+    if only is not None:
+        names = [name for name in names if name in only]
+    elif not log.include_seen:
         names.remove("frequency")  # it would be TopPop
-    if not about.get("has_order") and only is None:
+    if not log.has_order and only is None:
         names.remove("transitions")  # nothing follows anything
-    classes = {name: models.get(name) for name in names}
-    alone = [
-        n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)
-    ]
-    ranked = sorted(alone, key=lambda name: -expected.get(name, 0.0))
-    found = [Candidate(model=name) for name in ranked]
-    if items is not None and "itemknn" in ranked:
-        place = ranked.index("itemknn") + 1
-        shares = ({"item_table": items, "content": share} for share in (0.5, 1.0))
-        found[place:place] = [
-            Candidate(model="itemknn", settings=own) for own in shares
-        ]
-    return found
+    expected = expected_shares(log)
+    expected |= {"toppop": 2.0, "frequency": 1.6, "itemknn": 1.5}
+    ranked = sorted(
+        (name for name in names if is_classical(name)),
+        key=lambda name: -expected.get(name, 0.0),
+    )
+    candidates = []
+    for name in ranked:
+        candidates.append(Candidate(model=name))
+        if name == "itemknn" and items is not None:
+            candidates += [
+                Candidate(model=name, settings={"item_table": items, "content": share})
+                for share in (0.5, 1.0)
+            ]
+    return candidates
 
 
-def neural_models(
-    about: Mapping[str, Any], only: Sequence[str] | None = None
-) -> list[str]:
-    """The networks, by the prior; none where torch is not installed.
+def is_classical(name: str) -> bool:
+    """Tell whether a model is neither a network nor made of other models."""
+    model_class = models.get(name)
+    return not (model_class.takes_initial_vectors or model_class.combines)
 
-    Of those that are close to the best the first of `NETWORKS` comes first: it learns fastest.
+
+def neural_models(log: LogStatistics, only: Sequence[str] | None = None) -> list[str]:
+    """Return the networks, the most promising first; none where torch is not installed.
+
+    Networks of nearly the same promise are in the order of `NETWORKS`: the first learns fastest.
     """
-    expected = {
-        n: share for n, share in expected_shares(about).items() if n in NETWORKS
-    }
-    best = max(expected.values(), default=0.0)
-    names = [name for name in NETWORKS if name in expected]
-    names.sort(key=lambda name: int((best - expected[name]) / EQUAL_IF_EXPECTED_WITHIN))
-    names += [name for name in NETWORKS if only is not None and name not in names]
+    expected = expected_shares(log)
+    ranked = [name for name in NETWORKS if name in expected]
+    best = max((expected[name] for name in ranked), default=0.0)
+    ranked.sort(
+        key=lambda name: int((best - expected[name]) / EQUAL_IF_EXPECTED_WITHIN)
+    )
+    if only is not None:
+        ranked += [name for name in NETWORKS if name not in ranked]
+        ranked = [name for name in ranked if name in only]
     try:
-        named = (n for n in names if only is None or n in only)
-        return [n for n in named if n in models.available() and models.get(n)]
+        return [
+            name for name in ranked if name in models.available() and models.get(name)
+        ]
     except MissingExtraError:
         return []
-
-
-def variant(
-    model: str, base: Mapping[str, Any], place: int, seed: int
-) -> dict[str, Any]:
-    """Settings near `base`, or far from them: the `place`-th of a fixed sequence per model."""
-    cls = models.get(model)
-    rng = np.random.default_rng([seed, place, zlib.crc32(model.encode())])
-    config = cls.config_class.from_dict(base).to_dict()
-    space = cls.search_space
-    moved = [name for name in space if rng.random() < 0.5]
-    moved = moved or ([str(rng.choice(list(space)))] if space else [])
-    settings = dict(base)
-    for name in moved:
-        settings[name] = config[name] = _drawn(space, name, config[name], rng)
-    plain = cls.config_class().to_dict()
-    return {
-        name: value
-        for name, value in settings.items()
-        if name not in space or (active(space[name], config) and value != plain[name])
-    }
-
-
-def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) -> Any:
-    dimension = space[name]
-    if isinstance(dimension, Choice):
-        return dimension.options[int(rng.integers(len(dimension.options)))]
-    ends = np.array([dimension.low, dimension.high], np.float64)
-    low, high = np.log(ends) if dimension.log else ends
-    if rng.random() < 0.5 and now in dimension:
-        centre = np.log(now) if dimension.log else now
-        near = rng.normal(centre, SMALL_CHANGE_SHARE_OF_RANGE * (high - low))
-        drawn = float(np.clip(near, low, high))
-    else:
-        drawn = float(rng.uniform(low, high))
-    value = float(np.exp(drawn)) if dimension.log else drawn
-    value = min(max(value, dimension.low), dimension.high)
-    return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What a trial of a candidate gave."""
-
-    candidate: Candidate
-    columns: NDArray[np.float64]
-    """float64[m, c]: the metric per user, or what it is made of (F1)."""
-    facts: dict[str, Any]
-    """Seconds of the fit and of the ranking, milliseconds per request, bytes, steps."""
-    at: float
-    """When it was done, in seconds of the search."""
-
-    @cached_property
-    def value(self) -> float:
-        return float(combine(list(self.columns.mean(axis=0))))
-
-    @property
-    def seconds(self) -> float:
-        """Of the whole trial."""
-        return float(self.facts["fit_seconds"] + self.facts["ranking_seconds"])
-
-
-def by_value(result: Result) -> tuple[float, int, str]:
-    """Sorts the best first; of equals the one with fewer settings, then the lower key."""
-    return -result.value, len(result.candidate.settings), result.candidate.key

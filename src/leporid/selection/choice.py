@@ -1,5 +1,7 @@
 """`choose`: which model and initialisation for a log, within a budget of time."""
 
+from __future__ import annotations
+
 import contextlib
 import tempfile
 import time
@@ -9,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from leporid.arguments import checks_arguments
-from leporid.artifacts import check_manifest, check_output_folder, read_object
+from leporid.artifacts import check_output_folder
+from leporid.config import JsonValue
 from leporid.data import PROTOCOLS, Interactions, ItemTable, Split, load, split_by
 from leporid.errors import (
     ConfigError,
@@ -19,9 +22,10 @@ from leporid.errors import (
 )
 from leporid.evaluation import parse_metric
 from leporid.machine import check_device
-from leporid.models import Recommender, available, find_model
+from leporid.models import Recommender, available
+from leporid.runs import Journal
+from leporid.selection.answer import Answer, Row, StoredAnswer, read_answer
 from leporid.selection.budget import Timer, format_duration, parse_duration
-from leporid.selection.candidates import Problem
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import (
     last_decision,
@@ -32,9 +36,10 @@ from leporid.selection.events import (
 from leporid.selection.finalise import Session, finalise
 from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
-from leporid.selection.summary import FIRST_DETAILS, PARTS, SUMMARY, as_json, best_rows
+from leporid.selection.task import SearchTask
 
-SHARE_FOR_BLEND_AND_REPORT, SECONDS_FOR_BLEND_AND_REPORT = 0.04, 1.5
+SHARE_FOR_BLEND_AND_REPORT = 0.04
+SECONDS_FOR_BLEND_AND_REPORT = 1.5
 TOO_SMALL = (
     "the log is too small to evaluate anything: no user has enough interactions to hold some back; "
     "the most popular items are the answer until there are more"
@@ -49,11 +54,11 @@ class Choice:
     """Fitted on everything."""
     why: str
     """The answer in three paragraphs: what to deploy, how sure, what next."""
-    table: list[dict[str, Any]]
+    table: list[Row]
     """One row per candidate: family, model, init, settings, the metric on the inner validation
     split, seconds, milliseconds per request, memory."""
-    tested: list[dict[str, Any]]
-    """On test: the chosen model first, then the baselines."""
+    tested: list[Row]
+    """Metrics on test: the chosen model first, then the baselines."""
     commands: list[str]
     """What tests the chosen model again, and what fits it again, on the command line."""
     details: dict[str, Any]
@@ -62,6 +67,22 @@ class Choice:
     """Where it was written: a run that `leporid serve` and `leporid recommend` take."""
     note: str = ""
     """Why the folder's earlier answer was kept, in one sentence; empty for a new answer."""
+
+    @classmethod
+    def of(
+        cls, model: Recommender, answer: Answer, folder: Path, note: str = ""
+    ) -> Choice:
+        """Put the model and the rest of the answer together."""
+        return cls(
+            model,
+            answer.why,
+            answer.table,
+            answer.tested,
+            answer.commands,
+            answer.details,
+            folder,
+            note,
+        )
 
     def __repr__(self) -> str:
         return f"Choice({self.winner}, after {format_duration(self.elapsed)})"
@@ -78,40 +99,25 @@ class Choice:
 
     @property
     def elapsed(self) -> float:
-        """Seconds, of all sessions together."""
+        """Seconds of all sessions together."""
         return float(self.details["elapsed"])
 
     @property
-    def best(self) -> list[dict[str, Any]]:
+    def best(self) -> list[Row]:
         """The best row of each model."""
-        return best_rows(self.table)
+        best: dict[str, Row] = {}
+        for row in self.table:
+            best.setdefault(row["model"], dict(row))
+        return list(best.values())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the model, as plain values."""
-        return as_json({name: getattr(self, name) for name in PARTS})
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer that an earlier session wrote into a folder."""
-
-    model: Path
-    parts: dict[str, Any]
-    """Those of a `Choice`, but for the model."""
-    key: str
-    value: float | None
-    """None for a candidate that was not evaluated."""
-    budget: float
-
-    def gives_way_to(self, key: str, value: float | None) -> bool:
-        """Whether another may replace it: the same candidate, or one with a higher value."""
-        if self.value is None or self.key == key:
-            return True
-        return value is not None and value > self.value
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return everything but the model, as plain values."""
+        answer = Answer(self.why, self.table, self.tested, self.commands, self.details)
+        return answer.to_dict()
 
 
 @checks_arguments({"seed": 0}, example="['dlr2', 'ease']")
-def choose(
+def choose(  # noqa: PLR0913 (options are spelled out)
     data: Interactions | Split | str | Path,
     budget: str | float = "10m",
     metric: str = "NDCG@10",
@@ -150,92 +156,128 @@ def choose(
     include_seen : as in `leporid.train`; then a log that is a path keeps its repeats
     clock : what tells the time, in seconds
     """
-    begun, seconds = clock(), parse_duration(budget)
-    _check(metric, models)
-    check_device(device)
+    begun = clock()
+    seconds = parse_duration(budget)
+    check_question(metric, models, protocol, device)
     if output is not None:
         check_output_folder(output)
     if items is not None:
         ItemTable.load(items)
-    if protocol not in PROTOCOLS:
-        raise UnknownNameError("protocol", protocol, PROTOCOLS)
-    name = dataset or "log"
+        items = str(items)
+
     if isinstance(data, str | Path):
-        name, source = dataset or Path(data).stem, source or str(data)
-        data = load(data, duplicates="all" if include_seen else "first")
-    split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
-    split = split.including_seen(include_seen)
-    _check_split(split)
-    items = None if items is None else str(items)
+        dataset = dataset or Path(data).stem
+        source = source or str(data)
+    split = split_of(data, protocol, seed, include_seen)
+
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
-        question: dict[str, Any] = {"data": split.digest, "protocol": split.protocol}
-        question |= {"metric": metric, "seed": seed, "items": items}
-        kept = folder / "search"
-        journal, standing = open_journal(kept, question), read_answer(folder)
-        if standing is not None and standing.budget >= seconds:
-            return _kept(
-                standing, folder, f"the answer for {format_duration(standing.budget)}"
-            )
+        journal = open_journal(
+            folder / "search",
+            {
+                "data": split.digest,
+                "protocol": split.protocol,
+                "metric": metric,
+                "seed": seed,
+                "items": items,
+            },
+        )
+        stored = read_answer(folder)
+        if stored is not None and stored.budget >= seconds:
+            why = f"the answer for {format_duration(stored.budget)}"
+            return unchanged(stored, folder, why)
         if not stack.enter_context(journal.claim("search")):
             raise DataError(
                 f"another process is searching in {folder}: wait for its end"
             )
         journal.reload()  # it may have ended since
+
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
-        tell = progress_lines(progress, timer, metric)
-        problem = Problem.of(split, metric, seed=seed, device=device, items=items)
-        evaluator = TrialEvaluator(problem, timer, kept)
-        reserve = SHARE_FOR_BLEND_AND_REPORT * seconds + SECONDS_FOR_BLEND_AND_REPORT
-        search = Search(evaluator, journal, timer, reserve=reserve, tell=tell)
-        session = Session(search, folder, name, source or "LOG")
-        if standing is not None and timer.left <= search.reserve():
-            return _kept(standing, folder, "no time is left to search for a better one")
-        if problem.inner is split:
+        task = SearchTask.of(split, metric, seed=seed, device=device, items=items)
+        search = Search(
+            TrialEvaluator(task, timer, folder / "search"),
+            journal,
+            timer,
+            reserve=SHARE_FOR_BLEND_AND_REPORT * seconds + SECONDS_FOR_BLEND_AND_REPORT,
+            tell=progress_lines(progress, timer, metric),
+        )
+        if stored is not None and timer.left <= search.reserve():
+            why = "no time is left to search for a better one"
+            return unchanged(stored, folder, why)
+
+        session = Session(search, folder, dataset or "log", source or "LOG")
+        if task.inner is split:
             session.notes.append(TOO_SMALL)
-        elif (before := last_decision(journal)) is None or before["budget"] < seconds:
-            try:
-                run_schedule(search, models)
-            except (KeyboardInterrupt, TrainingInterruptedError):
-                # Ctrl-C once: the best so far is fitted; twice: nothing is.
-                session.notes.append("interrupted: this is the best so far")
-                session.is_interrupted = True
-        chosen = _finalised(session, standing)
-        return chosen if output is not None else replace(chosen, folder=None)
+        elif not is_searched(journal, seconds):
+            run_session(session, models)
+        choice = answered(session, stored)
+    return choice if output is not None else replace(choice, folder=None)
 
 
-def _finalised(session: Session, standing: Answer | None) -> Choice:
-    """The end of the search."""
-    folder, before = session.folder, last_decision(session.search.journal)
-    if standing is not None:
-        is_current = before is not None and before["key"] == standing.key
-        if is_current or (session.search.leader is None and standing.value is None):
-            return _kept(standing, folder, "the search has found no better candidate")
-    done = finalise(session, standing.gives_way_to if standing else lambda *_: True)
-    if done is None:
-        assert standing is not None
-        return _kept(standing, folder, "nothing better could be fitted in time")
-    model, parts = done
-    return Choice(model, folder=folder, **parts)
-
-
-def _kept(standing: Answer, folder: Path, why: str) -> Choice:
-    """The answer that the folder holds, unchanged."""
-    note = f"nothing was written: {folder} keeps {standing.parts['details']['winner']}, {why}"
-    return Choice(
-        Recommender.load(standing.model), folder=folder, note=note, **standing.parts
-    )
-
-
-def _check_split(split: Split) -> None:
+def split_of(
+    data: Interactions | Split | str | Path,
+    protocol: str,
+    seed: int,
+    include_seen: bool | None,
+) -> Split:
+    """Read and split a log; refuse one without a training part."""
+    if isinstance(data, str | Path):
+        data = load(data, duplicates="all" if include_seen else "first")
+    split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
+    split = split.including_seen(include_seen)
     if len(split.train) == 0:
         raise DataError(
             f"nothing is left to learn from: under {split.protocol} no user has enough "
             f"interactions for a training part; give a log with several interactions per user"
         )
+    return split
 
 
-def _check(metric: str, models: Sequence[str] | None) -> None:
+def is_searched(journal: Journal, budget: float) -> bool:
+    """Tell whether an earlier session has searched for so long, and only the end is missing."""
+    decision = last_decision(journal)
+    return decision is not None and decision.budget >= budget
+
+
+def run_session(session: Session, models: Sequence[str] | None) -> None:
+    """Search until the time is over or somebody presses Ctrl-C.
+
+    Ctrl-C once: the best so far is fitted; twice: nothing is.
+    """
+    try:
+        run_schedule(session.search, models)
+    except (KeyboardInterrupt, TrainingInterruptedError):
+        session.notes.append("interrupted: this is the best so far")
+        session.is_interrupted = True
+
+
+def answered(session: Session, stored: StoredAnswer | None) -> Choice:
+    """Return what the search ends with: a new answer, or the one that the folder holds."""
+    folder = session.folder
+    if stored is None:
+        ended = finalise(session, lambda key, value: True)
+        assert ended is not None
+        return Choice.of(*ended, folder)
+    decision = last_decision(session.search.journal)
+    is_current = decision is not None and decision.key == stored.key
+    if is_current or (session.search.leader is None and stored.value is None):
+        return unchanged(stored, folder, "the search has found no better candidate")
+    ended = finalise(session, stored.gives_way_to)
+    if ended is None:
+        return unchanged(stored, folder, "nothing better could be fitted in time")
+    return Choice.of(*ended, folder)
+
+
+def unchanged(stored: StoredAnswer, folder: Path, why: str) -> Choice:
+    """Return the answer that the folder holds, and why it stays."""
+    winner = stored.answer.details["winner"]
+    note = f"nothing was written: {folder} keeps {winner}, {why}"
+    return Choice.of(Recommender.load(stored.model), stored.answer, folder, note)
+
+
+def check_question(
+    metric: str, models: Sequence[str] | None, protocol: str, device: str
+) -> None:
     """Refuse wrong arguments before any data is read."""
     if models is not None and not len(models):
         raise ConfigError(
@@ -249,34 +291,6 @@ def _check(metric: str, models: Sequence[str] | None) -> None:
         raise ConfigError(
             f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10"
         )
-
-
-def read_answer(folder: Path) -> Answer | None:
-    """The answer in a folder; None where there is none, or where its files do not belong together.
-
-    A folder that cannot be renamed (the working directory) is filled file by file, and a kill
-    may leave a mixture there.
-    """
-    model, path = find_model(folder), folder / SUMMARY
-    if model is None or not path.is_file():
-        return None
-    try:
-        check_manifest(folder, "run", "record.json")
-    except DataError:
-        return None
-    kept = read_object(path)
-    try:
-        parts = {name: kept[name] for name in PARTS}
-        parts["details"] = kept["details"] | {
-            name: kept[name] for name in FIRST_DETAILS
-        }
-        if not all(
-            isinstance(row[kept["metric"]], int | float) for row in kept["table"]
-        ):
-            raise TypeError("a row of its table has no value")
-        value = None if kept["value"] is None else float(kept["value"])
-        return Answer(model, parts, str(kept["key"]), value, float(kept["budget"]))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"{path} is damaged ({error}): remove it, and the same command writes it again"
-        ) from None
+    check_device(device)
+    if protocol not in PROTOCOLS:
+        raise UnknownNameError("protocol", protocol, PROTOCOLS)

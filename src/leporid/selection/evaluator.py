@@ -4,174 +4,208 @@ Nothing here reads the test part. Each trial leaves a file in the folder of the 
 per user, for paired differences, and the lists, for blends.
 """
 
+from __future__ import annotations
+
 import math
 import shutil
 import timeit
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leporid import models
 from leporid.artifacts import read_arrays, write_arrays
+from leporid.config import SettingValue
 from leporid.data import Split, is_split
-from leporid.embeddings import InitialEmbeddings, initial_embeddings
+from leporid.embeddings import InitialEmbeddings
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate, ingredients
-from leporid.models import FitContext, Recommender, StopWhen
-from leporid.selection.budget import Guard, OutOfTimeError, Timer, format_duration
-from leporid.selection.candidates import CONTENT_INITS, Candidate, Problem, Result
+from leporid.models import FitContext, Recommender, StopWhen, fit, fit_init
+from leporid.selection.budget import Deadline, OutOfTimeError, Timer, format_duration
+from leporid.selection.candidates import Candidate
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from leporid.selection.subprocess_runner import run_in_subprocess
+from leporid.selection.task import SearchTask
+from leporid.selection.trials import TrialCost, TrialResult
 
-KEPT_LIST_LENGTH = 50
+STORED_LIST_LENGTH = 50
 
 
 @dataclass
 class TrialEvaluator:
     """Evaluates candidates of one search."""
 
-    problem: Problem
+    task: SearchTask
     timer: Timer
     folder: Path
     estimates: RuntimeEstimates = field(init=False)
     _embeddings: dict[tuple[str, int], InitialEmbeddings | None] = field(
         default_factory=dict
     )
+    """Initial embeddings by method and dimension."""
 
     def __post_init__(self) -> None:
-        self.estimates = RuntimeEstimates(self.problem, self.timer)
+        self.estimates = RuntimeEstimates(self.task, self.timer)
 
-    def evaluate(self, candidate: Candidate, until: float) -> Result:
+    def evaluate(self, candidate: Candidate, until: float) -> TrialResult:
+        """Fit and evaluate a candidate; `OutOfTimeError` if it takes longer than `until`."""
         can_stop = candidate.is_network or math.isinf(until)
         if not can_stop and self.estimates.is_doubtful(candidate, until):
             return self._evaluate_in_subprocess(candidate, until)
-        guard, begun = Guard(self.timer, until), self.timer.clock()
         with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-            facts: dict[str, Any] = {}
-            if candidate.is_network:
-                model, steps = self.train(candidate, guard)
-                facts = {"steps": steps, "best_step": model.fitting.best_step}
-                guard = Guard(
-                    self.timer, math.inf
-                )  # what was learnt in time is evaluated
-            else:
-                model = models.get(candidate.model)(**candidate.settings)
-                model.fit(self.problem.inner, seed=self.problem.seed, progress=guard)
-            facts["fit_seconds"] = self.timer.clock() - begun
-            guard.advance(0)
-            # The quickest of five requests for one user; the first compiles what ranking needs.
-            user, clock = np.zeros(1, np.int32), self.timer.clock
-            requests = timeit.repeat(
-                lambda: model.top_k(user, 10), timer=clock, number=1
-            )
-            facts["ms"] = 1000 * min(requests)
-            begun = self.timer.clock()
-            arrays = self._rank(model, guard)
-        facts["ranking_seconds"] = self.timer.clock() - begun
-        facts["bytes"] = model.nbytes
-        write_arrays(
-            self._file(candidate), arrays, {k: str(v) for k, v in facts.items()}
-        )
+            self._evaluate_here(candidate, Deadline(self.timer, until))
         return self.recall(candidate)
 
+    def _evaluate_here(self, candidate: Candidate, deadline: Deadline) -> None:
+        """Fit and evaluate a candidate in this process, and write the file of the trial."""
+        clock = self.timer.clock
+        fit_begun = clock()
+        steps = best_step = None
+        if candidate.is_network:
+            model, steps = self.train(candidate, deadline)
+            best_step = model.fitting.best_step
+            # What was learnt in time is evaluated, whatever that takes.
+            deadline = Deadline(self.timer, math.inf)
+        else:
+            context = FitContext(progress=deadline)
+            model = fit(candidate.trial_spec(self.task), self.task.inner, context)
+        fit_seconds = clock() - fit_begun
+        deadline.advance(0)
+        milliseconds = 1000 * request_seconds(model, clock)
+        ranking_begun = clock()
+        arrays = self._rank(model, deadline)
+        cost = TrialCost(
+            fit_seconds=fit_seconds,
+            ranking_seconds=clock() - ranking_begun,
+            ms=milliseconds,
+            bytes=model.nbytes,
+            steps=steps,
+            best_step=best_step,
+        )
+        write_arrays(self._file(candidate), arrays, cost.to_text())
+
     def run_in_subprocess(
-        self, task: Callable[..., object], until: float, model: str, /, **job: Any
+        self,
+        task: Callable[..., object],
+        until: float,
+        candidate: Candidate,
+        /,
+        **job: str | int | bool,
     ) -> None:
-        """Run a task on the split in a process that is killed at `until`."""
+        """Run a task on the split in a process that is killed at `until`.
+
+        The task gets `split` (a folder), `candidate` (a mapping) and what the `job` names.
+        """
         left = max(until - self.timer.elapsed, 0.0)
-        if left < (needed := self.estimates.process_seconds):
-            both = f"{format_duration(needed)}, and {format_duration(left)} were left"
+        needed = self.estimates.process_seconds
+        if left < needed:
             raise OutOfTimeError(
-                f"there is no time to begin a process: that takes about {both}"
+                f"there is no time to begin a process: that takes about "
+                f"{format_duration(needed)}, and {format_duration(left)} were left"
             )
         folder = self.folder / "split"
         if not is_split(folder):
-            self.problem.split.save(folder)
-        modules = [models.get(model).__module__]
+            self.task.split.save(folder)
         run_in_subprocess(
-            task, left, modules, self.timer.clock, split=str(folder), **job
+            task,
+            left,
+            [models.get(candidate.model).__module__],
+            self.timer.clock,
+            split=str(folder),
+            candidate=candidate.to_dict(),
+            **job,
         )
 
-    def _evaluate_in_subprocess(self, candidate: Candidate, until: float) -> Result:
+    def _evaluate_in_subprocess(
+        self, candidate: Candidate, until: float
+    ) -> TrialResult:
         begun = self.timer.clock()
-        job = {"candidate": candidate.to_dict(), "folder": str(self.folder)}
-        job["about"] = {
-            name: getattr(self.problem, name) for name in ("metric", "seed", "device")
-        }
-        self.run_in_subprocess(evaluate_to_file, until, candidate.model, **job)
-        result = self.recall(candidate)
-        self.estimates.process_seconds = max(
-            self.timer.clock() - begun - result.seconds, 0.1
+        self.run_in_subprocess(
+            evaluate_to_file,
+            until,
+            candidate,
+            folder=str(self.folder),
+            metric=self.task.metric,
+            seed=self.task.seed,
+            device=self.task.device,
         )
+        result = self.recall(candidate)
+        seconds = self.timer.clock() - begun
+        self.estimates.process_seconds = max(seconds - result.seconds, 0.1)
         return result
 
-    def recall(self, candidate: Candidate, at: float | None = None) -> Result:
-        """The result of a trial, done now or `at` an earlier moment."""
+    def recall(self, candidate: Candidate, at: float | None = None) -> TrialResult:
+        """Read the result of a trial that was done now, or `at` an earlier moment."""
         arrays, facts = read_arrays(self._file(candidate))
-        numbers = {key: float(value) for key, value in facts.items()}
-        self.estimates.update(candidate, numbers)
-        at = self.timer.elapsed if at is None else at
-        return Result(candidate, arrays["columns"], numbers, at)
+        cost = TrialCost.from_text(facts)
+        self.estimates.update(candidate, cost)
+        if at is None:
+            at = self.timer.elapsed
+        return TrialResult(candidate, arrays["columns"], cost, at)
 
     def lists(self, candidate: Candidate) -> NDArray[np.int32]:
-        """int32[m, KEPT_LIST_LENGTH]: the lists of a finished candidate."""
-        return read_arrays(self._file(candidate))[0]["lists"].astype(np.int32)
+        """Return int32[m, STORED_LIST_LENGTH]: the lists of a finished candidate."""
+        arrays, _ = read_arrays(self._file(candidate))
+        return arrays["lists"].astype(np.int32)
 
-    def train(self, candidate: Candidate, guard: Guard) -> tuple[Recommender, int]:
-        """A trained network, and its steps; at the deadline the training ends early."""
-        at = [0]
-        network: Any = models.get(candidate.model)(**candidate.settings)
-        folder = self.folder / "checkpoints" / candidate.key
+    def train(
+        self, candidate: Candidate, deadline: Deadline
+    ) -> tuple[Recommender, int]:
+        """Train a network and save it; return it and its steps.
 
-        def stop(step: int) -> bool:
-            at.append(step)
-            return guard.is_over()
+        At the deadline the training ends early.
+        """
+        step = 0
 
+        def is_over(done: int) -> bool:
+            nonlocal step
+            step = done
+            return deadline.is_over()
+
+        vectors = self.embeddings(candidate, deadline)
+        checkpoint = self.folder / "checkpoints" / candidate.key
         context = FitContext(
-            init=self.embeddings(candidate, guard),
-            device=self.problem.device,
-            checkpoint=folder,
+            device=self.task.device,
+            checkpoint=checkpoint,
             resume=True,
-            callbacks=(StopWhen(stop),),
+            callbacks=(StopWhen(is_over),),
         )
-        network.fit(self.problem.inner, seed=self.problem.seed, context=context)
+        spec = replace(candidate.trial_spec(self.task), init=vectors)
+        network = fit(spec, self.task.inner, context)
         network.save(self.network(candidate))
-        shutil.rmtree(folder, ignore_errors=True)
-        return network, at[-1] or network.config.steps
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        return network, step or int(network.config.to_dict()["steps"])
 
     def embeddings(
-        self, candidate: Candidate, guard: Guard
+        self, candidate: Candidate, deadline: Deadline
     ) -> InitialEmbeddings | None:
-        """Initial embeddings, computed once for all networks."""
-        config: Any = models.get(candidate.model).config_class.from_dict(
-            candidate.settings
-        )
-        key = name, dim = str(candidate.init), int(config.dim)
+        """Return the initial embeddings of a candidate, computed once for all networks."""
+        key = (str(candidate.init), candidate.training.dim)
         if key not in self._embeddings:
-            how: dict[str, Any] = {
-                "dim": dim,
-                "seed": self.problem.seed,
-                "progress": guard,
-            }
-            how |= {"items": self.problem.items} if name in CONTENT_INITS else {}
+            context = FitContext(progress=deadline)
             with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-                self._embeddings[key] = initial_embeddings(
-                    name, self.problem.inner.train, **how
+                self._embeddings[key] = fit_init(
+                    candidate.trial_spec(self.task), self.task.inner, context
                 )
         return self._embeddings[key]
 
-    def _rank(self, model: Recommender, guard: Guard) -> dict[str, NDArray[Any]]:
-        """The metric per user, and the lists."""
-        cutoff, metric = self.problem.cutoff, self.problem.metric
-        families = sorted({n.partition("@")[0] for n in [metric, *ingredients(metric)]})
-        cuts = tuple(sorted({cutoff, max(KEPT_LIST_LENGTH, cutoff)}))
+    def _rank(
+        self, model: Recommender, deadline: Deadline
+    ) -> dict[str, NDArray[np.generic]]:
+        """Return the metric per user, and the lists."""
+        metric = self.task.metric
+        cutoff = self.task.cutoff
+        names = [metric, *ingredients(metric)]
         table = evaluate(
-            model, self.problem.inner, at=cuts, progress=guard, metrics=families
+            model,
+            self.task.inner,
+            at=tuple(sorted({cutoff, max(STORED_LIST_LENGTH, cutoff)})),
+            progress=deadline,
+            metrics=sorted({name.partition("@")[0] for name in names}),
         )
         return {"columns": table.columns(metric), "lists": table.top}
 
@@ -179,14 +213,28 @@ class TrialEvaluator:
         return self.folder / f"{candidate.key}.safetensors"
 
     def network(self, candidate: Candidate) -> Path:
-        """Where the network of a trial is kept."""
+        """Return the folder of the network that a trial has trained."""
         return self.folder / "networks" / candidate.key
 
 
+def request_seconds(model: Recommender, clock: Callable[[], float]) -> float:
+    """Return the seconds of the quickest of five requests for one user.
+
+    The first one compiles what ranking needs.
+    """
+    user = np.zeros(1, np.int32)
+    return min(timeit.repeat(lambda: model.top_k(user, 10), timer=clock, number=1))
+
+
 def evaluate_to_file(
-    split: str, about: dict[str, Any], folder: str, candidate: dict[str, Any]
+    split: str,
+    candidate: Mapping[str, SettingValue],
+    folder: str,
+    metric: str,
+    seed: int,
+    device: str,
 ) -> None:
     """Evaluate one candidate on a saved split, in this process."""
-    problem = Problem.of(Split.load(split), **about)
-    evaluator = TrialEvaluator(problem, Timer(math.inf), Path(folder))
+    task = SearchTask.of(Split.load(split), metric, seed=seed, device=device)
+    evaluator = TrialEvaluator(task, Timer(math.inf), Path(folder))
     evaluator.evaluate(Candidate.from_dict(candidate), math.inf)

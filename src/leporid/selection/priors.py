@@ -4,13 +4,16 @@ The rows of priors.json are made by benchmarks/choose_priors.py from validation 
 logs. They only order models; they never exclude one.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from leporid.artifacts import read_json
+from leporid.config import JsonValue
 from leporid.data import Interactions
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -24,55 +27,84 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "networks": ("dlr2", "sasrec", "hgn", "lightgcn", "bpr", "ncf", "ngcf", "dgcf"),
 }
 NETWORKS = FAMILIES["networks"]
-"""By name: asking the classes would load torch."""
+"""The neural models by name: asking the classes would load torch."""
 
 
 def family_of(model: str) -> str:
-    """The family of a model; 'other' for models from elsewhere."""
-    return next(
-        (name for name, members in FAMILIES.items() if model in members), "other"
-    )
+    """Return the family of a model; 'other' for models from elsewhere."""
+    for family, members in FAMILIES.items():
+        if model in members:
+            return family
+    return "other"
 
 
-def statistics(train: Interactions) -> dict[str, Any]:
+@dataclass(frozen=True)
+class LogStatistics:
     """What a log is compared with others by."""
-    users = max(train.n_users, 1)
-    return {
-        "interactions_per_user": round(len(train) / users, 1),
-        "density": float(f"{len(train) / (users * max(train.n_items, 1)):.2g}"),
-        "has_order": bool(train.has_order),
-    }
+
+    interactions_per_user: float
+    density: float
+    has_order: bool
+    """Whether the interactions of a user have an order in time."""
+    include_seen: bool = False
+    """Whether lists may show what a user already has."""
+
+    @classmethod
+    def of(cls, train: Interactions, include_seen: bool = False) -> LogStatistics:
+        """Return the statistics of a training part, rounded."""
+        users = max(train.n_users, 1)
+        density = len(train) / (users * max(train.n_items, 1))
+        return cls(
+            interactions_per_user=round(len(train) / users, 1),
+            density=float(f"{density:.2g}"),
+            has_order=bool(train.has_order),
+            include_seen=include_seen,
+        )
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return plain JSON values."""
+        return asdict(self)
 
 
-def expected_shares(about: Mapping[str, Any]) -> dict[str, float]:
-    """Of each model, its quality as a share of the best on logs like this one; best first.
+class _KnownLog(TypedDict):
+    """A row of priors.json."""
 
-    Logs with the same kind of order count, the nearer in interactions per user and density the
-    more.
+    interactions_per_user: float
+    density: float
+    has_order: bool
+    share_of_best: dict[str, float]
+    """Quality of each model as a share of the best one's."""
+
+
+def expected_shares(log: LogStatistics) -> dict[str, float]:
+    """Return the quality expected of each model as a share of the best one's, best first.
+
+    It is the mean over known logs with the same kind of order. The nearer a log is in interactions
+    per user and density, the more it counts.
     """
-    known: list[dict[str, Any]] = _rows()
-    rows = [row for row in known if row["has_order"] == about["has_order"]]
-    names = ("interactions_per_user", "density")
-    weights = [
-        1
-        / (
-            0.1
-            + sum(abs(math.log(max(row[n], 1e-9) / max(about[n], 1e-9))) for n in names)
+    known = [row for row in _known_logs() if row["has_order"] == log.has_order]
+    weights = [1 / (0.1 + _distance(row, log)) for row in known]
+    total = sum(weights)
+    shares: dict[str, float] = {}
+    for name in {name for row in known for name in row["share_of_best"]}:
+        weighted = (
+            weight * row["share_of_best"].get(name, 0.0)
+            for weight, row in zip(weights, known, strict=True)
         )
-        for row in rows
-    ]
-    models = {name for row in rows for name in row["share_of_best"]}
-    shares = {
-        name: sum(
-            w * r["share_of_best"].get(name, 0.0)
-            for w, r in zip(weights, rows, strict=True)
-        )
-        / sum(weights)
-        for name in models
-    }
+        shares[name] = sum(weighted) / total
     return dict(sorted(shares.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
+def _distance(row: _KnownLog, log: LogStatistics) -> float:
+    """Return how far two logs are apart, in powers of e of both statistics."""
+    pairs = (
+        (row["interactions_per_user"], log.interactions_per_user),
+        (row["density"], log.density),
+    )
+    return sum(abs(math.log(max(a, 1e-9) / max(b, 1e-9))) for a, b in pairs)
+
+
 @cache
-def _rows() -> Any:
-    return read_json(Path(__file__).with_name("priors.json"))
+def _known_logs() -> list[_KnownLog]:
+    rows: list[_KnownLog] = read_json(Path(__file__).with_name("priors.json"))
+    return rows

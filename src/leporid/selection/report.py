@@ -1,9 +1,11 @@
 """The page of an answer: the charts, the table of models, examples, the test and the commands."""
 
+from __future__ import annotations
+
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from leporid.html import (
     Series,
@@ -15,100 +17,119 @@ from leporid.html import (
 )
 from leporid.models import Recommender
 from leporid.runs import examples_html
-from leporid.selection.candidates import Problem
 from leporid.selection.priors import FAMILIES, family_of
-from leporid.selection.summary import best_rows
+from leporid.selection.summary import Summary, best_of_each_model
+from leporid.selection.task import SearchTask
+
+
+class ChartPoint(NamedTuple):
+    """A point of a chart, and the model that it stands for."""
+
+    x: float
+    y: float
+    model: str
 
 
 def write_page(
-    path: Path, parts: Mapping[str, Any], problem: Problem, model: Recommender
+    path: Path, summary: Summary, task: SearchTask, model: Recommender
 ) -> None:
-    details = parts["details"]
-    metric = details["metric"]
+    """Write the page of an answer."""
+    metric = summary.metric
+    left_out = [{"model": each.model, "why": each.why} for each in summary.left_out]
     tested = [
-        {name: row[name] for name in ("model", metric)} for row in parts["tested"]
+        {"model": each.label, metric: each.metrics[metric]} for each in summary.tested
     ]
-    prior = [{"model": k, "expected": f"{v:.0%}"} for k, v in details["prior"].items()]
     inits = [
-        {"initialisation": k, "NDCG@10": v}
-        for k, v in details["initialisations"].items()
+        {"initialisation": name, "NDCG@10": value}
+        for name, value in summary.inits.items()
     ]
-    shown = "\n".join(html.escape(line) for line in parts["commands"])
+    prior = [
+        {"model": name, "expected": f"{share:.0%}"}
+        for name, share in summary.prior.items()
+    ]
+    groups = f"{metric} of the chosen model by group of users"
+    probes = "Vectors alone, without any training (probe)"
+    commands = "\n".join(html.escape(line) for line in summary.commands)
     sections = [
-        ("The search", _charts(parts)),
-        ("The models", _models(parts)),
-        ("Recommendations", examples_html(model, problem.items)),
+        ("The search", charts(summary)),
+        ("The models", model_tables(summary)),
+        ("Recommendations", examples_html(model, task.items)),
         ("On test", rows_html(tested, "Read once, after the choice")),
-        (
-            "",
-            rows_html(
-                details["users"], f"{metric} of the chosen model by group of users"
-            ),
-        ),
-        ("Left out", rows_html(details["left out"], "Models without a result")),
-        (
-            "Initialisations",
-            rows_html(inits, "Vectors alone, without any training (probe)"),
-        ),
+        ("", rows_html(summary.user_groups, groups)),
+        ("Left out", rows_html(left_out, "Models without a result")),
+        ("Initialisations", rows_html(inits, probes)),
         (
             "Order of the candidates",
             folded_html(prior, "Quality on logs like this one"),
         ),
-        ("The same again", f"<pre>{shown}</pre>"),
+        ("The same again", f"<pre>{commands}</pre>"),
     ]
-    write_report(path, "leporid choose", sections, parts["why"])
+    write_report(path, "leporid choose", sections, summary.why)
 
 
-def _charts(parts: Mapping[str, Any]) -> str:
-    """Quality over time with the best so far, and quality against milliseconds per request."""
-    metric, done = parts["details"]["metric"], parts["details"]["timeline"]
-    line: list[tuple[float, float]] = []
-    for row in sorted(done, key=lambda row: row["at"]):
-        best = line[-1][1] if line else row["value"]
-        line += [(row["at"], best), (row["at"], max(best, row["value"]))]
-    every = _by_family([(row["at"], row["value"], row["model"]) for row in done])
-    table = best_rows(parts["table"])
-    rows = [
-        (max(row["ms per request"], 0.01), row[metric], row["model"]) for row in table
-    ]
-    fastest = [
-        m for i, (ms, _, m) in enumerate(rows) if all(ms < row[0] for row in rows[:i])
-    ]
-    caption = f"{metric} of every candidate when it was done"
-    first = chart_html([Series("best so far", line, 0), *every], "seconds", caption)
-    caption = f"{metric} and time per request; named are those that no other model beats in both"
-    second = chart_html(
-        _by_family(rows), "ms per request", caption, log=True, named=fastest
+def charts(summary: Summary) -> str:
+    """Draw quality over time with the best so far, and quality against time per request."""
+    metric = summary.metric
+    trials = [ChartPoint(each.at, each.value, each.model) for each in summary.timeline]
+    over_time = chart_html(
+        [Series("best so far", best_so_far(trials), 0), *by_family(trials)],
+        "seconds",
+        f"{metric} of every candidate when it was done",
     )
-    return f"<div class='charts'>{first}{second}</div>" if first else ""
-
-
-def _by_family(rows: Sequence[tuple[float, float, str]]) -> list[Series]:
-    """Points in the colours of the models' families; each row is x, y and a model."""
-    families = [*FAMILIES, "other"]
-    groups = [
-        [row for row in rows if family_of(row[2]) == family] for family in families
-    ]
-    return [
-        Series(families[i], [row[:2] for row in own], i, [row[2] for row in own])
-        for i, own in enumerate(groups)
-        if own
-    ]
-
-
-def _models(parts: Mapping[str, Any]) -> str:
-    """The best candidate of each model with bars; all others folded."""
-    metric, best, table = (
-        parts["details"]["metric"],
-        best_rows(parts["table"]),
-        parts["table"],
-    )
-    if not table:
+    if not over_time:
         return ""
-    bars = bars_html(
-        {row["model"]: row[metric] for row in best}, f"{metric}, best of each model"
+    points = [
+        ChartPoint(max(row.ms, 0.01), row.value, row.model)
+        for row in best_of_each_model(summary.rows)
+    ]
+    # The best model comes first: one is named if it is faster than all before it.
+    fastest = [
+        point.model
+        for place, point in enumerate(points)
+        if all(point.x < better.x for better in points[:place])
+    ]
+    per_request = chart_html(
+        by_family(points),
+        "ms per request",
+        f"{metric} and time per request; named are those that no other model beats in both",
+        log=True,
+        named=fastest,
     )
+    return f"<div class='charts'>{over_time}{per_request}</div>"
+
+
+def best_so_far(trials: Sequence[ChartPoint]) -> list[tuple[float, float]]:
+    """Return the steps of the best value over time."""
+    line: list[tuple[float, float]] = []
+    for trial in sorted(trials, key=lambda trial: trial.x):
+        best = line[-1][1] if line else trial.y
+        line += [(trial.x, best), (trial.x, max(best, trial.y))]
+    return line
+
+
+def by_family(points: Sequence[ChartPoint]) -> list[Series]:
+    """Return points in the colours of the models' families."""
+    series = []
+    for colour, family in enumerate((*FAMILIES, "other")):
+        members = [point for point in points if family_of(point.model) == family]
+        if members:
+            places = [(point.x, point.y) for point in members]
+            names = [point.model for point in members]
+            series.append(Series(family, places, colour, names))
+    return series
+
+
+def model_tables(summary: Summary) -> str:
+    """Draw the best candidate of each model with bars, and all others folded."""
+    if not summary.rows:
+        return ""
+    metric = summary.metric
+    table = [row.to_dict(metric) for row in summary.rows]
+    best = best_of_each_model(summary.rows)
+    values = {row.model: row.value for row in best}
+    bars = bars_html(values, f"{metric}, best of each model")
     rows = rows_html(
-        best, "The best candidate of each model, on the inner validation split"
+        [row.to_dict(metric) for row in best],
+        "The best candidate of each model, on the inner validation split",
     )
     return bars + rows + folded_html(table, f"All {len(table)} candidates")

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
 
+from leporid.config import JsonValue
 from leporid.errors import DataError, LeporidError
 from leporid.selection.budget import OutOfTimeError
 
@@ -28,9 +28,9 @@ def run_in_subprocess(
     modules: Iterable[str] = (),
     clock: Callable[[], float] = time.monotonic,
     /,
-    **job: Any,
+    **job: JsonValue,
 ) -> None:
-    """`task(**job)` in a new process; `OutOfTimeError` if it is not done after `seconds`.
+    """Call `task(**job)` in a new process; `OutOfTimeError` if it is not done after `seconds`.
 
     `task` is a function of a module and `job` has plain values. `modules` are imported first: they
     register models that are not in the catalogue.
@@ -40,7 +40,6 @@ def run_in_subprocess(
         "task": task.__qualname__,
         "job": job,
     }
-    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     begun = clock()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as stderr:
         process = subprocess.Popen(
@@ -48,7 +47,7 @@ def run_in_subprocess(
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={**os.environ, "PYTHONPATH": _python_path()},
         )
         assert process.stdin is not None
         try:
@@ -66,20 +65,31 @@ def run_in_subprocess(
         if process.returncode:
             stderr.seek(0)
             lines = stderr.read().strip().splitlines()
-            raise DataError(
-                lines[-1] if lines else f"its process ended with {process.returncode}"
-            )
+            reason = f"its process ended with {process.returncode}"
+            raise DataError(lines[-1] if lines else reason)
+
+
+def _python_path() -> str:
+    """Return where this process finds its modules, for another one."""
+    return os.pathsep.join(path or os.getcwd() for path in sys.path)
 
 
 def _work() -> None:
     """Read the order from stdin and carry it out; end when the parent process ends."""
     order = json.loads(sys.stdin.readline())
-    threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
-    task, *_ = [import_module(name) for name in order["modules"]]
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    module, *_ = [import_module(name) for name in order["modules"]]
+    task = vars(module)[order["task"]]
     try:
-        getattr(task, order["task"])(**order["job"])
+        task(**order["job"])
     except LeporidError as error:
         sys.exit(str(error))
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent process closes the pipe, and end this process at once."""
+    if not os.read(0, 1):
+        os._exit(1)
 
 
 if __name__ == "__main__":

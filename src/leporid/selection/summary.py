@@ -1,254 +1,381 @@
-"""The answer in words: three paragraphs, the details, the table, and the commands."""
+"""`Summary`: what a search has found, in words, as tables and as commands."""
+
+from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from leporid.config import JsonValue
 from leporid.evaluation import Comparison, MetricTable, compare
 from leporid.machine import format_bytes
 from leporid.runs import groups_of_users, hits_in_words
-from leporid.selection.candidates import CONTENT_INITS, by_value
-from leporid.selection.priors import NETWORKS, expected_shares, family_of
-from leporid.selection.search import Decision, Search
+from leporid.selection.answer import Answer
+from leporid.selection.candidates import Candidate
+from leporid.selection.decision import Decision
+from leporid.selection.events import LeftOut, left_out_models, probed_inits
+from leporid.selection.learning_curve import LearningCurve
+from leporid.selection.priors import (
+    NETWORKS,
+    LogStatistics,
+    expected_shares,
+    family_of,
+)
+from leporid.selection.search import Search
+from leporid.selection.task import CONTENT_INITS, SearchTask
+from leporid.selection.trials import TrialResult
 
-SUMMARY = "chosen.json"
-PARTS = ("why", "table", "tested", "commands", "details")
-FIRST_DETAILS = ("winner", "metric", "elapsed")
+
+@dataclass(frozen=True)
+class CandidateRow:
+    """A candidate in the table of the search."""
+
+    family: str
+    model: str
+    init: str
+    settings: str
+    value: float
+    seconds: float
+    ms: float
+    """Milliseconds per request."""
+    memory: str
+
+    @classmethod
+    def of(cls, result: TrialResult) -> CandidateRow:
+        """Return the row of a result."""
+        candidate = result.candidate
+        return cls(
+            family=family_of(candidate.model),
+            model=candidate.model,
+            init=candidate.init or "-",
+            settings=candidate.changed or "default",
+            value=result.value,
+            seconds=round(result.seconds, 2),
+            ms=round(result.cost.ms, 2),
+            memory=format_bytes(max(result.cost.bytes, 1024)),
+        )
+
+    def to_dict(self, metric: str) -> dict[str, JsonValue]:
+        """Return the values by column."""
+        return {
+            "family": self.family,
+            "model": self.model,
+            "init": self.init,
+            "settings": self.settings,
+            metric: self.value,
+            "seconds": self.seconds,
+            "ms per request": self.ms,
+            "memory": self.memory,
+        }
 
 
-def as_json(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a `Choice` as the file has them: the first details stand before all."""
-    return {**{name: parts["details"][name] for name in FIRST_DETAILS}, **parts}
+@dataclass(frozen=True)
+class TestedModel:
+    """The chosen model on test, or a baseline."""
+
+    label: str
+    metrics: dict[str, float]
+    gap: Comparison | None
+    """The chosen model (a) compared with this baseline (b); None for the chosen model itself."""
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the values by column."""
+        row: dict[str, JsonValue] = {"model": self.label, **self.metrics}
+        if self.gap is not None:
+            row["chosen minus this"] = [self.gap.low, self.gap.high]
+        return row
+
+
+@dataclass(frozen=True)
+class TimelinePoint:
+    """A trial that was done, for the chart of the search."""
+
+    at: float
+    value: float
+    model: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What a search has found."""
+
+    winner: str
+    metric: str
+    elapsed: float
+    why: str
+    rows: list[CandidateRow]
+    tested: list[TestedModel]
+    commands: list[str]
+    left_out: list[LeftOut]
+    notes: list[str]
+    curve: LearningCurve | None
+    inits: dict[str, float]
+    """What the vectors of each initialisation predict, best first."""
+    user_groups: list[dict[str, JsonValue]]
+    """The metric of the chosen model by group of users."""
+    log: LogStatistics
+    prior: dict[str, float]
+    """Quality expected of each model."""
+    timeline: list[TimelinePoint]
+
+    def answer(self) -> Answer:
+        """Return everything as plain JSON values."""
+        return Answer(
+            why=self.why,
+            table=[row.to_dict(self.metric) for row in self.rows],
+            tested=[row.to_dict() for row in self.tested],
+            commands=self.commands,
+            details={
+                "winner": self.winner,
+                "metric": self.metric,
+                "elapsed": self.elapsed,
+                "left out": [asdict(each) for each in self.left_out],
+                "notes": self.notes,
+                "learning curve": {} if self.curve is None else self.curve.to_dict(),
+                "initialisations": self.inits,
+                "users": self.user_groups,
+                "log": self.log.to_dict(),
+                "prior": self.prior,
+                "timeline": [asdict(point) for point in self.timeline],
+            },
+        )
 
 
 def summarise(
     search: Search,
-    final: Decision,
+    decision: Decision,
     tables: Mapping[str, MetricTable],
+    *,
     source: str,
     folder: Path,
-    about: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The parts of a `Choice`, but for the model.
+    notes: Sequence[str],
+    curve: LearningCurve | None,
+) -> Summary:
+    """Put what a search has found into words and tables.
 
-    `tables` are those of the test, by label: the chosen model first, then the baselines. `about`
-    has the notes and the learning curve.
+    `tables` are those of the test by label, the chosen model first; empty without a test part.
     """
-    problem, metric = search.problem, search.problem.metric
-    table, rows = tables.get(final.label), []
-    found: dict[str, Comparison] = {}
-    for label, own in tables.items():
-        rows.append({"model": label, **own.mean()})
-        if table is not None and own is not table:
-            names = {"name_a": "the chosen model", "name_b": label}
-            found[label] = compare(table, own, metric, **names)
-            rows[-1]["chosen minus this"] = [found[label].low, found[label].high]
-    details = {
-        "winner": final.label,
-        "metric": metric,
-        "elapsed": search.timer.elapsed,
-        "left out": left_out(search),
-        "notes": [
-            f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(about["notes"])
-        ],
-        "learning curve": about["learning curve"],
-        "initialisations": (search.journal.of("inits") or [{"values": {}}])[-1][
-            "values"
-        ],
-        "users": groups_of_users(table, metric) if table else [],
-        "log": problem.statistics,
-        "prior": expected_shares(problem.statistics),
-        "timeline": [
-            {"at": r.at, "value": r.value, "model": r.candidate.model}
-            for r in search.results.values()
-        ],
-    }
-    paragraphs = [
-        what_to_deploy(search, final, rows, found),
-        how_sure(search, final, table, found),
-        what_next(table, details),
-        *details["notes"],
+    task = search.task
+    metric = task.metric
+    table = tables.get(decision.label)
+    tested = tested_models(tables, table, metric)
+    timeline = [
+        TimelinePoint(result.at, result.value, result.candidate.model)
+        for result in search.results.values()
     ]
-    return {
-        "why": "\n".join(filter(None, paragraphs)),
-        "table": search_table(search),
-        "tested": rows,
-        "commands": commands(search, final, source, folder),
-        "details": details,
-    }
+    evaluated = search.best_of_each()
+    left_out = [
+        each for each in left_out_models(search.journal) if each.model not in evaluated
+    ]
+    elapsed = search.timer.elapsed
+    sentences = [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes)]
+    paragraphs = [
+        what_to_deploy(task, decision, tested),
+        how_sure(search, decision, table, tested),
+        what_next(timeline, curve, left_out, table),
+        *sentences,
+    ]
+    return Summary(
+        winner=decision.label,
+        metric=metric,
+        elapsed=elapsed,
+        why="\n".join(filter(None, paragraphs)),
+        rows=[CandidateRow.of(result) for result in search.ranked],
+        tested=tested,
+        commands=commands(task, decision, source, folder),
+        left_out=left_out,
+        notes=sentences,
+        curve=curve,
+        inits=probed_inits(search.journal),
+        user_groups=groups_of_users(table, metric) if table else [],
+        log=task.statistics,
+        prior=expected_shares(task.statistics),
+        timeline=timeline,
+    )
+
+
+def tested_models(
+    tables: Mapping[str, MetricTable], chosen: MetricTable | None, metric: str
+) -> list[TestedModel]:
+    """Compare the chosen model with the baselines on test."""
+    tested = []
+    for label, table in tables.items():
+        gap = None
+        if chosen is not None and table is not chosen:
+            gap = compare(
+                chosen, table, metric, name_a="the chosen model", name_b=label
+            )
+        tested.append(TestedModel(label, table.mean(), gap))
+    return tested
 
 
 def what_to_deploy(
-    search: Search,
-    final: Decision,
-    rows: list[dict[str, Any]],
-    found: dict[str, Comparison],
+    task: SearchTask, decision: Decision, tested: Sequence[TestedModel]
 ) -> str:
-    """The first paragraph: which model, and how good it is."""
-    metric, n = search.problem.metric, search.problem.cutoff
+    """Return the first paragraph: which model, and how good it is."""
+    cutoff = task.cutoff
     warning = "".join(
-        f"Careful: on test {label} is better than the chosen model, {_gap(one)} in {metric}. "
-        for label, one in found.items()
-        if one.outcome == "below"
+        f"Careful: on test {each.label} is better than the chosen model, {gap_words(each.gap)} "
+        f"in {task.metric}. "
+        for each in tested
+        if each.gap is not None and each.gap.outcome == "below"
     )
-    deploy = f"{warning}Deploy {final.label}."
-    if not rows:
+    deploy = f"{warning}Deploy {decision.label}."
+    if not tested:
         return f"{deploy} The log is too small for a test part: nothing was tested."
-    hits = {row["model"]: row[f"HR@{n}"] for row in rows}
-    popular = {"the bestsellers": hits["toppop"]} if "toppop" in found else {}
-    return f"{deploy} {hits_in_words(hits[final.label], popular, n)}"
+    hits = {each.label: each.metrics[f"HR@{cutoff}"] for each in tested}
+    chosen = hits.pop(decision.label)
+    popular = {"the bestsellers": hits["toppop"]} if "toppop" in hits else {}
+    return f"{deploy} {hits_in_words(chosen, popular, cutoff)}"
 
 
 def how_sure(
     search: Search,
-    final: Decision,
+    decision: Decision,
     table: MetricTable | None,
-    tested: Mapping[str, Comparison],
+    tested: Sequence[TestedModel],
 ) -> str:
-    """The second paragraph: tie or clear, with intervals."""
-    best, metric = list(search.best_of_each().values()), search.problem.metric
-    own = [r for r in best if r.candidate in final.members]
-    others = [
-        r for r in best if r.candidate.model not in {m.model for m in final.members}
-    ]
-    said = []
-    if own and others:
-        names = {"name_a": own[0].candidate.label, "name_b": others[0].candidate.label}
-        found = compare(own[0].columns, others[0].columns, metric, **names)
-        words = {
-            "above": "It is clear",
-            "level": "It is a tie",
-            "below": "It was not the best",
-        }
-        is_faster = others[0].facts["ms"] < own[0].facts["ms"]
-        hint = f"; {others[0].candidate.model} answers faster" if is_faster else ""
-        said.append(
-            f"{words[found.outcome]}: {found.describe()}, for {found.n_users:,} users of the inner "
-            f"validation split{hint}."
-        )
-    if final.gain is not None:
-        said.append(f"The blend gains {_gap(final.gain)} over its best member.")
+    """Return the second paragraph: tie or clear, with intervals."""
+    metric = search.task.metric
+    sentences = [against_next_model(search, decision)]
+    if decision.gain is not None:
+        gain = gap_words(decision.gain)
+        sentences.append(f"The blend gains {gain} over its best member.")
     if table is not None:
-        tests = ", ".join(
-            f"to {label} {_gap(found)}" for label, found in tested.items()
-        )
-        inner = "on the inner validation split, fitted on less"
-        before = "" if final.value is None else f" ({final.value:.4f} {inner})"
-        said.append(
+        before = ""
+        if decision.value is not None:
+            value = f"{decision.value:.4f}"
+            before = f" ({value} on the inner validation split, fitted on less)"
+        sentences.append(
             f"On test, read once, {metric} is {table.mean()[metric]:.4f} for {len(table):,} users"
             f"{before}."
         )
-        said += [f"Difference {tests}; 95% intervals."] if tests else []
-    return " ".join(said)
+        gaps = [
+            f"to {each.label} {gap_words(each.gap)}"
+            for each in tested
+            if each.gap is not None
+        ]
+        if gaps:
+            sentences.append(f"Difference {', '.join(gaps)}; 95% intervals.")
+    return " ".join(filter(None, sentences))
 
 
-def what_next(table: MetricTable | None, details: Mapping[str, Any]) -> str:
-    """The third paragraph: what would make it better, with a number each."""
-    said = []
-    line, curve = (
-        sorted(details["timeline"], key=lambda row: row["at"]),
-        details["learning curve"],
+def against_next_model(search: Search, decision: Decision) -> str:
+    """Compare what was chosen with the best other model on the inner validation split.
+
+    Returns an empty sentence if either was not evaluated.
+    """
+    models = {member.model for member in decision.members}
+    best = list(search.best_of_each().values())
+    chosen = [result for result in best if result.candidate in decision.members]
+    others = [result for result in best if result.candidate.model not in models]
+    if not chosen or not others:
+        return ""
+    winner = chosen[0]
+    other = others[0]
+    comparison = compare(
+        winner.columns,
+        other.columns,
+        search.task.metric,
+        name_a=winner.candidate.label,
+        name_b=other.candidate.label,
     )
-    if line:
-        half = line[0]["at"] + (line[-1]["at"] - line[0]["at"]) / 2
-        early = max(row["value"] for row in line if row["at"] <= half)
-        gain = (
-            100 * (max(row["value"] for row in line) / early - 1) if early > 0 else 0.0
+    verdicts = {
+        "above": "It is clear",
+        "level": "It is a tie",
+        "below": "It was not the best",
+    }
+    hint = ""
+    if other.cost.ms < winner.cost.ms:
+        hint = f"; {other.candidate.model} answers faster"
+    return (
+        f"{verdicts[comparison.outcome]}: {comparison.describe()}, for {comparison.n_users:,} "
+        f"users of the inner validation split{hint}."
+    )
+
+
+def what_next(
+    timeline: Sequence[TimelinePoint],
+    curve: LearningCurve | None,
+    left_out: Sequence[LeftOut],
+    table: MetricTable | None,
+) -> str:
+    """Return the third paragraph: what would make it better, with a number each."""
+    sentences = []
+    if timeline:
+        gain = 100 * gain_of_second_half(timeline)
+        sentences.append(
+            f"More time: the second half of the search gained {gain:.1f}%."
         )
-        said.append(f"More time: the second half of the search gained {gain:.1f}%.")
-    if curve:
-        hope = f"twice as many might give about {curve['twice']:.4f}"
-        hope = (
-            hope if curve["twice"] > curve["all"] else "more of them would hardly help"
+    if curve is not None:
+        hope = "more of them would hardly help"
+        if curve.twice > curve.all:
+            hope = f"twice as many might give about {curve.twice:.4f}"
+        sentences.append(
+            f"More data: for the same users {curve.candidate.split()[0]} gave "
+            f"{curve.half:.4f} from half of all users, {curve.all:.4f} from all; {hope}."
         )
-        said.append(
-            f"More data: for the same users {curve['candidate'].split()[0]} gave "
-            f"{curve['half']:.4f} from half of all users, {curve['all']:.4f} from all; {hope}."
-        )
-    missing = [
-        row for row in details["left out"] if row["model"] in (*NETWORKS, "networks")
-    ]
+    missing = [each for each in left_out if each.model in (*NETWORKS, "networks")]
     if missing:
-        name = missing[0]["model"]
-        what = (
-            "no network was trained" if name == "networks" else f"{name} was left out"
-        )
-        said.append(f"A GPU: {what}, {missing[0]['why']}.")
+        first = missing[0]
+        what = f"{first.model} was left out"
+        if first.model == "networks":
+            what = "no network was trained"
+        sentences.append(f"A GPU: {what}, {first.why}.")
     if table is not None:
-        share = 100 * int(table.cold_relevant.sum()) / max(int(table.relevant.sum()), 1)
-        said.append(
+        relevant = max(int(table.relevant.sum()), 1)
+        share = 100 * int(table.cold_relevant.sum()) / relevant
+        sentences.append(
             f"Content: {share:.1f}% of what users chose were items without history."
         )
-    return "Next. " + " ".join(said) if said else ""
+    return " ".join(["Next.", *sentences]) if sentences else ""
 
 
-def left_out(search: Search) -> list[dict[str, str]]:
-    """The models without a result, and the real reason of each."""
-    reasons: dict[str, str] = {}
-    for event in search.journal.of("late", "failed", "left out"):
-        name = event["candidate"]["model"] if "candidate" in event else event["model"]
-        reasons[name] = event["why"]
-    evaluated = search.best_of_each()
-    return [
-        {"model": n, "why": why} for n, why in reasons.items() if n not in evaluated
-    ]
+def gain_of_second_half(timeline: Sequence[TimelinePoint]) -> float:
+    """Return by which share the best value grew in the second half of the search."""
+    moments = [point.at for point in timeline]
+    begin = min(moments)
+    half = begin + (max(moments) - begin) / 2
+    early = max(point.value for point in timeline if point.at <= half)
+    best = max(point.value for point in timeline)
+    return best / early - 1 if early > 0 else 0.0
 
 
-def search_table(search: Search) -> list[dict[str, Any]]:
-    """One row per candidate, the best value first."""
-    return [
-        {
-            "family": family_of(result.candidate.model),
-            "model": result.candidate.model,
-            "init": result.candidate.init or "-",
-            "settings": result.candidate.changed or "default",
-            search.problem.metric: result.value,
-            "seconds": round(result.seconds, 2),
-            "ms per request": round(result.facts["ms"], 2),
-            "memory": format_bytes(max(result.facts["bytes"], 1024)),
-        }
-        for result in sorted(search.results.values(), key=by_value)
-    ]
+def commands(
+    task: SearchTask, decision: Decision, source: str, folder: Path
+) -> list[str]:
+    """Return the commands that test the chosen model again, with the same number, and fit it."""
+    run = shlex.quote(str(folder))
+    evaluate = f"leporid evaluate {run} --data {source} --at {task.cutoff}"
+    trainings = [training_command(task, each, source) for each in decision.members]
+    return [evaluate, *trainings]
 
 
-def commands(search: Search, final: Decision, source: str, folder: Path) -> list[str]:
-    """What tests the chosen model again, with the same number, and what fits it again."""
-    problem = search.problem
-    lines = [
-        f"leporid evaluate {shlex.quote(str(folder))} --data {source} --at {problem.cutoff}"
-    ]
-    for member in final.members:
-        words = [
-            "leporid train",
-            source,
-            f"--model {member.model}",
-            f"--seed {problem.seed}",
-        ]
-        words += [f"--init {member.init}"] if member.init else []
-        if member.init in CONTENT_INITS:
-            words.append(f"--init-set items={shlex.quote(str(problem.items))}")
-        given = {
-            key: value for key, value in member.settings.items() if value is not None
-        }
-        texts = {
-            key: v if isinstance(v, str) else json.dumps(v) for key, v in given.items()
-        }
-        words += [
-            f"--set {shlex.quote(f'{key}={text}')}" for key, text in texts.items()
-        ]
-        lines.append(" ".join([*words, "--final", f"-o {member.model}"]))
-    return lines
+def training_command(task: SearchTask, candidate: Candidate, source: str) -> str:
+    """Return the command that fits a candidate on everything."""
+    model = candidate.model
+    words = ["leporid train", source, f"--model {model}", f"--seed {task.seed}"]
+    if candidate.init:
+        words.append(f"--init {candidate.init}")
+    if candidate.init in CONTENT_INITS:
+        words.append(f"--init-set items={shlex.quote(str(task.items))}")
+    for name, value in candidate.settings.items():
+        if value is not None:
+            text = value if isinstance(value, str) else json.dumps(value)
+            words.append(f"--set {shlex.quote(f'{name}={text}')}")
+    return " ".join([*words, "--final", f"-o {model}"])
 
 
-def _gap(found: Comparison) -> str:
-    return f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+def gap_words(gap: Comparison) -> str:
+    """Return a difference with its interval: '+0.0123 [+0.0100, +0.0146]'."""
+    return f"{gap.difference:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
 
 
-def best_rows(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The best row of each model, in the order of the table."""
-    best: dict[str, dict[str, Any]] = {}
-    for row in table:
-        best.setdefault(row["model"], dict(row))
+def best_of_each_model(rows: Iterable[CandidateRow]) -> list[CandidateRow]:
+    """Return the best row of each model, in the order of the table."""
+    best: dict[str, CandidateRow] = {}
+    for row in rows:
+        best.setdefault(row.model, row)
     return list(best.values())

@@ -55,7 +55,7 @@ _Draw = Annotated[
 ]
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 (options are spelled out)
     run_dir: str | FilePath,
     *,
     items: str | FilePath | None = None,

@@ -35,7 +35,7 @@ _HttpConnection: TypeAlias = Any
 """One of uvicorn's HTTP protocols, which share no base class."""
 
 
-def serve_forever(
+def serve_forever(  # noqa: PLR0913 (options are spelled out)
     run: str | Path,
     *,
     host: str = "127.0.0.1",

@@ -5,7 +5,7 @@ words of 64 bits per row; the words of 512 rows, a chunk, lie side by side. The 
 lists, of the columns of a row (queries) and of the rows of a column (fitted rows).
 """
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numba import uint32, uint64
@@ -78,7 +78,7 @@ class NeighbourLists(NamedTuple):
 
     @classmethod
     def empty(cls, n: int, k: int) -> Self:
-        """Room for k neighbours of each of n rows."""
+        """Make room for k neighbours of each of n rows."""
         return cls(
             np.empty((n, k), np.int32),
             np.empty((n, k), np.float32),
@@ -86,7 +86,7 @@ class NeighbourLists(NamedTuple):
         )
 
     def csr(self, columns: int) -> sparse.csr_array:
-        """float32[n, columns] with the weights; a copy."""
+        """Return float32[n, columns] with the weights, as a copy."""
         taken = np.arange(self.rows.shape[1]) < self.length[:, None]
         indptr = np.concatenate([[0], np.cumsum(self.length)])
         edges = (self.weights[taken], self.rows[taken], indptr)
@@ -96,12 +96,12 @@ class NeighbourLists(NamedTuple):
 class Scratch(NamedTuple):
     """Work space of one thread: a slot of each for every query of a block."""
 
-    counters: NDArray[Any]
+    counters: NDArray[np.unsignedinteger]
     """uint16 or uint32 [QUERIES, TILE]: columns shared with the query; all zero between tiles."""
     rows: NDArray[np.uint32]
     """uint32[QUERIES, capacity]: the candidates."""
     bits: NDArray[np.uint32]
-    """Their weights, seen as integers."""
+    """uint32[QUERIES, capacity]: the weights of the candidates, seen as integers."""
     terms: NDArray[np.float64]
     """float64[capacity]: b of the candidates while they are weighed."""
     weighed: NDArray[np.uint64]
@@ -115,9 +115,9 @@ class Scratch(NamedTuple):
     passing: NDArray[np.uint8]
     """uint8[CHUNK]: 1 for the rows of a chunk that may beat the threshold."""
     passing_words: NDArray[np.uint64]
-    """`passing`, eight at a time."""
+    """uint64[CHUNK / 8]: `passing`, eight at a time."""
     eights: NDArray[np.uint64]
-    """uint64[CHUNK / 8]: which of these are not zero."""
+    """uint64[CHUNK / 8]: the positions in `passing_words` that are not zero."""
     sample: NDArray[np.float32]
     """float32[TILE]: similarities of sampled rows."""
 
@@ -131,7 +131,8 @@ def rank_columns(members: BinaryCSR) -> Columns:
     # A column of f rows costs f increments in each of those f rows' searches.
     increments = popularity[order].astype(np.float64) ** 2
     of_panel = np.add.reduceat(increments, np.arange(0, len(order), PANEL))
-    return Columns(rank, int(np.sum(of_panel * SCATTER_COST > float(members.n) ** 2)))
+    panels = np.sum(of_panel * SCATTER_COST > float(members.n) ** 2)
+    return Columns(rank, int(panels))
 
 
 def query_rows(
@@ -140,53 +141,66 @@ def query_rows(
     terms: Terms,
     own: NDArray[np.int64] | None = None,
 ) -> Queries:
-    """The rows whose neighbours are searched; `own` as in `Queries`, None for -1 everywhere."""
+    """Lay out the rows whose neighbours are searched; without `own` they are no fitted rows."""
     words = np.zeros((members.n, columns.panels, WORDS), np.uint64)
     rare_start = np.zeros(members.n + 1, np.int64)
     rare_columns = _fill(members, columns, words.reshape(members.n, -1), rare_start)
-    own = np.full(members.n, -1, np.int64) if own is None else own
+    if own is None:
+        own = np.full(members.n, -1, np.int64)
     return Queries(words, rare_start, rare_columns, own, terms.x, terms.y, terms.g)
 
 
 def fitted_rows(
-    members: BinaryCSR, columns: Columns, terms: Terms, rows: Queries | None = None
+    members: BinaryCSR,
+    columns: Columns,
+    terms: Terms,
+    rows: Queries | None = None,
 ) -> Fitted:
-    """The rows to be searched; `rows` are the same as queries, where these exist already."""
-    rows = query_rows(members, columns, terms) if rows is None else rows
-    n, chunks, rare = (
-        members.n,
-        -(-members.n // CHUNK),
-        _rare_columns(members, columns.panels),
-    )
+    """Lay out the rows to be searched; `rows` are the same as queries, if these exist already."""
+    if rows is None:
+        rows = query_rows(members, columns, terms)
+    n = members.n
+    chunks = -(-n // CHUNK)
     bits = np.zeros((chunks, columns.panels, WORDS, CHUNK), np.uint64)
     for chunk, first in enumerate(range(0, n, CHUNK)):
         words = rows.words[first : first + CHUNK]
         bits[chunk, :, :, : len(words)] = words.transpose(1, 2, 0)
-    tiles = range(0, n, TILE)
-    list_start = np.empty((len(tiles), rare + 1), np.int64)
-    list_rows = np.empty(len(rows.rare_columns), np.uint16)
-    for tile, first in enumerate(tiles):
-        starts = rows.rare_start[first : first + TILE + 1]
-        entries = slice(starts[0], starts[-1])
-        ones = np.ones(starts[-1] - starts[0], np.int8)
-        lists = sparse.csr_array(
-            (ones, rows.rare_columns[entries].view(np.int32), starts - starts[0]),
-            shape=(len(starts) - 1, rare),
-        ).tocsc()
-        list_start[tile] = lists.indptr + starts[0]
-        list_rows[entries] = lists.indices
+    list_start, list_rows = _column_lists(rows, _rare_columns(members, columns.panels))
     term = np.full(chunks * CHUNK, NOWHERE)
     term[:n] = np.where(members.degrees > 0, terms.b, NOWHERE)
     return Fitted(bits, list_start, list_rows, term, term.astype(np.float32))
 
 
+def _column_lists(
+    rows: Queries,
+    rare: int,
+) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+    """Return `list_start` and `list_rows` of `Fitted`, for so many rare columns."""
+    tiles = range(0, len(rows.words), TILE)
+    list_start = np.empty((len(tiles), rare + 1), np.int64)
+    list_rows = np.empty(len(rows.rare_columns), np.uint16)
+    for tile, first in enumerate(tiles):
+        starts = rows.rare_start[first : first + TILE + 1]
+        entries = slice(starts[0], starts[-1])
+        columns = rows.rare_columns[entries].view(np.int32)
+        lists = sparse.csr_array(
+            (np.ones(len(columns), np.int8), columns, starts - starts[0]),
+            shape=(len(starts) - 1, rare),
+        ).tocsc()
+        list_start[tile] = lists.indptr + starts[0]
+        list_rows[entries] = lists.indices
+    return list_start, list_rows
+
+
 def scratch_space(k: int, longest_query: int) -> Scratch:
+    """Make the work space of one thread, for queries of at most this many columns."""
+    capacity = _capacity(k)
     passing = np.zeros(CHUNK, np.uint8)
     return Scratch(
         counters=np.zeros((QUERIES, TILE), np.min_scalar_type(longest_query)),
-        rows=np.zeros((QUERIES, _capacity(k)), np.uint32),
-        bits=np.zeros((QUERIES, _capacity(k)), np.uint32),
-        terms=np.zeros(_capacity(k)),
+        rows=np.zeros((QUERIES, capacity), np.uint32),
+        bits=np.zeros((QUERIES, capacity), np.uint32),
+        terms=np.zeros(capacity),
         weighed=np.zeros(QUERIES, np.uint64),
         filled=np.zeros(QUERIES, np.uint64),
         bound=np.zeros(QUERIES, np.float32),
@@ -199,37 +213,45 @@ def scratch_space(k: int, longest_query: int) -> Scratch:
 
 
 def search_bytes(members: BinaryCSR, k: int, threads: int) -> int:
-    """What the neighbour search holds in memory, apart from the lists it writes."""
-    n, columns = members.n, rank_columns(members)
+    """Return the bytes that the neighbour search holds, apart from the lists it writes."""
+    n = members.n
+    columns = rank_columns(members)
     words = 8 * WORDS * columns.panels * n
-    popular = (
-        columns.rank[members.columns] < columns.panels * PANEL if columns.panels else 0
-    )
-    rare = len(members.columns) - int(np.count_nonzero(popular))
+    rare = len(members.columns)
+    if columns.panels:
+        is_popular = columns.rank[members.columns] < columns.panels * PANEL
+        rare -= int(np.count_nonzero(is_popular))
     lists = 6 * rare + 8 * -(-n // TILE) * _rare_columns(members, columns.panels)
-    scratch = QUERIES * (2 * TILE + 8 * _capacity(k)) + 8 * _capacity(k) + 4 * TILE
+    capacity = _capacity(k)
+    scratch = QUERIES * (2 * TILE + 8 * capacity) + 8 * capacity + 4 * TILE
     return 2 * words + lists + threads * scratch + 80 * n
 
 
 def _rare_columns(members: BinaryCSR, panels: int) -> int:
+    """Return the number of columns that are lists, and not bits in panels."""
     return max(members.n_columns - panels * PANEL, 0)
 
 
 def _capacity(k: int) -> int:
-    """Candidates a query's buffer holds before the best K of them are kept."""
+    """Return the candidates a query's buffer holds before the best K of them are kept."""
     return max(4 * k, 4096) + CHUNK
 
 
 @kernel
-def _fill(members: BinaryCSR, columns: Columns, words: Any, rare_start: Any) -> Any:
+def _fill(
+    members: BinaryCSR,
+    columns: Columns,
+    words: NDArray[np.uint64],
+    rare_start: NDArray[np.int64],
+) -> NDArray[np.uint32]:
     """Set the bits of each row, and gather the ranks of its rare columns."""
     popular = uint64(columns.panels * PANEL)
     rare_columns = np.empty(len(members.columns), np.uint32)
     filled = uint64(0)
     for row in range(len(members.indptr) - 1):
-        for position in range(
-            uint64(members.indptr[row]), uint64(members.indptr[row + 1])
-        ):
+        first = uint64(members.indptr[row])
+        stop = uint64(members.indptr[row + 1])
+        for position in range(first, stop):
             column = uint64(columns.rank[uint64(members.columns[position])])
             if column < popular:
                 words[row, column >> uint64(6)] |= uint64(1) << (column & uint64(63))

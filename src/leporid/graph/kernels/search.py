@@ -15,7 +15,7 @@ Array indices are unsigned: a signed one costs numba a wrap-around test on each 
 for each chunk is inlined: a call would copy every field of its tuples to the stack.
 """
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numba import float32, float64, int64, uint32, uint64
@@ -30,8 +30,9 @@ from leporid.graph.kernels.layout import (
     Queries,
     Scratch,
 )
-from leporid.kernel import INNER, kernel
+from leporid.kernel import INNER, Integer, kernel
 
+Counters: TypeAlias = NDArray[np.unsignedinteger]
 _SAFETY = 1.0 - 1e-6
 """The filter works in float32: its rounding must never reject a true neighbour."""
 
@@ -47,34 +48,30 @@ def search_rows(
     k: int,
     out: NeighbourLists,
 ) -> None:
-    """Neighbours of the query rows `targets`, a block of `QUERIES` at a time.
+    """Find the neighbours of the query rows `targets`, a block of `QUERIES` at a time.
 
     The first threshold is the similarity of this rank in the sample; with 0 nothing is guessed.
     """
-    chunks, tile_chunks = len(fitted.bits), scratch.counters.shape[1] // CHUNK
+    chunks = len(fitted.bits)
+    tile_chunks = scratch.counters.shape[1] // CHUNK
+    capacity = uint64(scratch.rows.shape[1])
     for start in range(0, len(targets), QUERIES):
         block = targets[start : start + QUERIES]
         for slot in range(len(block)):
-            scratch.filled[slot] = scratch.weighed[slot] = uint64(0)
-            scratch.bound[slot], scratch.guessed[slot] = float32(0), False
-            if rank > 0:
-                _guess(sample, queries, block[slot], rank, scratch, slot)
+            _begin(sample, queries, block[slot], rank, scratch, slot)
         for tile in range(len(fitted.list_start)):
             first = tile * tile_chunks
             for slot in range(len(block)):
                 _scatter(fitted, queries, block[slot], tile, scratch.counters[slot])
             for chunk in range(first, min(first + tile_chunks, chunks)):
                 for slot in range(len(block)):
+                    query = block[slot]
                     counters = scratch.counters[slot, (chunk - first) * CHUNK :]
-                    _count_shared(fitted, queries, block[slot], chunk, counters)
-                    _collect(
-                        fitted, queries, block[slot], chunk, counters, scratch, slot
-                    )
+                    _count_shared(fitted, queries, query, chunk, counters)
+                    _collect(fitted, queries, query, chunk, counters, scratch, slot)
                     # The candidates of another chunk might not fit into the buffer.
-                    if scratch.filled[slot] + uint64(CHUNK) > uint64(
-                        scratch.rows.shape[1]
-                    ):
-                        _weigh(fitted, queries, block[slot], first, scratch, slot)
+                    if scratch.filled[slot] + uint64(CHUNK) > capacity:
+                        _weigh(fitted, queries, query, first, scratch, slot)
                         _keep_best(k, scratch, slot)
             for slot in range(len(block)):
                 _weigh(fitted, queries, block[slot], first, scratch, slot)
@@ -85,40 +82,65 @@ def search_rows(
 
 
 @kernel(**INNER)
+def _begin(
+    sample: Fitted,
+    queries: Queries,
+    query: int,
+    rank: int,
+    scratch: Scratch,
+    slot: int,
+) -> None:
+    """Empty the buffers of a slot, and set the first threshold of the query in it."""
+    scratch.filled[slot] = uint64(0)
+    scratch.weighed[slot] = uint64(0)
+    scratch.bound[slot] = float32(0)
+    scratch.guessed[slot] = False
+    if rank > 0:
+        _guess(sample, queries, query, rank, scratch, slot)
+
+
+@kernel(**INNER)
 def _scatter(
-    fitted: Fitted, queries: Queries, query: int, tile: int, counters: Any
+    fitted: Fitted,
+    queries: Queries,
+    query: int,
+    tile: int,
+    counters: Counters,
 ) -> None:
     """Add one to the counter of each fitted row of the tile, for each rare column it shares."""
     list_start = fitted.list_start[tile]
-    first, last = (
-        uint64(queries.rare_start[query]),
-        uint64(queries.rare_start[query + 1]),
-    )
+    first = uint64(queries.rare_start[query])
+    last = uint64(queries.rare_start[query + 1])
     for position in range(first, last):
         column = uint64(queries.rare_columns[position])
-        start, stop = uint64(list_start[column]), uint64(list_start[column + uint64(1)])
+        start = uint64(list_start[column])
+        stop = uint64(list_start[column + uint64(1)])
         for entry in range(start, stop):
             counters[uint64(fitted.list_rows[entry])] += uint32(1)
 
 
 @kernel(inline="always")
-def _popcount(word: Any) -> Any:
-    """Set bits of a uint64, in a form that LLVM turns into its vector instruction."""
+def _popcount(word: np.uint64) -> np.uint64:
+    """Count the set bits, in a form that LLVM turns into its vector instruction."""
     word = word - ((word >> uint64(1)) & uint64(0x5555555555555555))
-    word = (word & uint64(0x3333333333333333)) + (
-        (word >> uint64(2)) & uint64(0x3333333333333333)
-    )
+    pairs = (word >> uint64(2)) & uint64(0x3333333333333333)
+    word = (word & uint64(0x3333333333333333)) + pairs
     word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
     return (word * uint64(0x0101010101010101)) >> uint64(56)
 
 
 @kernel(inline="always")
 def _count_shared(
-    fitted: Fitted, queries: Queries, query: int, chunk: int, counters: Any
+    fitted: Fitted,
+    queries: Queries,
+    query: int,
+    chunk: int,
+    counters: Counters,
 ) -> None:
     """Add the popular columns that the query shares with each row of a chunk to its counters."""
     for panel in range(fitted.bits.shape[1]):
-        bits, words = fitted.bits[chunk, panel], queries.words[query, panel]
+        bits = fitted.bits[chunk, panel]
+        words = queries.words[query, panel]
         for row in range(uint64(CHUNK)):
             shared = uint64(0)
             for word in range(uint64(WORDS)):
@@ -128,11 +150,19 @@ def _count_shared(
 
 @kernel(**INNER)
 def _guess(
-    sample: Fitted, queries: Queries, query: int, rank: int, scratch: Scratch, slot: int
+    sample: Fitted,
+    queries: Queries,
+    query: int,
+    rank: int,
+    scratch: Scratch,
+    slot: int,
 ) -> None:
     """Set the threshold to a similarity of a certain rank, nearly, among the sampled rows."""
-    x, y, g = float32(queries.x[query]), float32(queries.y[query]), float32(queries.g)
-    counters, similar = scratch.counters[slot], scratch.sample
+    x = float32(queries.x[query])
+    y = float32(queries.y[query])
+    g = float32(queries.g)
+    counters = scratch.counters[slot]
+    similar = scratch.sample
     _scatter(sample, queries, query, 0, counters)
     for chunk in range(len(sample.bits)):
         first = uint64(chunk * CHUNK)
@@ -154,29 +184,33 @@ def _collect(
     queries: Queries,
     query: int,
     chunk: int,
-    counters: Any,
+    counters: Counters,
     scratch: Scratch,
     slot: int,
 ) -> None:
     """Append the rows of a chunk that may reach the threshold."""
-    passing, term32, rows = scratch.passing, fitted.term32, scratch.rows[slot]
+    passing = scratch.passing
+    term32 = fitted.term32
+    rows = scratch.rows[slot]
     base = uint64(chunk * CHUNK)
     # c / (x + y b + g c) >= t, written as c p >= q b + r; never true for c = 0.
     t = scratch.bound[slot] * _SAFETY
-    p, q = float32(1.0 - t * queries.g), float32(t * queries.y[query])
+    p = float32(1.0 - t * queries.g)
+    q = float32(t * queries.y[query])
     r = float32(max(t * queries.x[query], 1e-30))
     for row in range(uint64(CHUNK)):
         passing[row] = float32(counters[row]) * p >= q * term32[base + row] + r
-    own = queries.own[query] - int64(base)
-    if 0 <= own < CHUNK:
-        passing[uint64(own)] = 0
+    query_itself = queries.own[query] - int64(base)
+    if 0 <= query_itself < CHUNK:
+        passing[uint64(query_itself)] = 0
     # Every entry is written, and the next one takes its place unless it counts: a branch that
     # nobody can predict costs more than a write. Eights with any row come first, then their rows.
-    at, some = scratch.filled[slot], uint64(0)
+    at = scratch.filled[slot]
+    eights = uint64(0)
     for word in range(uint64(CHUNK // 8)):
-        scratch.eights[some] = word
-        some += uint64(scratch.passing_words[word] != uint64(0))
-    for position in range(some):
+        scratch.eights[eights] = word
+        eights += uint64(scratch.passing_words[word] != uint64(0))
+    for position in range(eights):
         first = scratch.eights[position] * uint64(8)
         for row in range(first, first + uint64(8)):
             rows[at] = uint32(base + row)
@@ -194,15 +228,21 @@ def _weigh(
     slot: int,
 ) -> None:
     """Weigh the new candidates by the counters of the tile that begins at `chunk`."""
-    rows, bits, terms = scratch.rows[slot], scratch.bits[slot], scratch.terms
-    counters, base = scratch.counters[slot], uint64(chunk * CHUNK)
-    x, y, g = queries.x[query], queries.y[query], queries.g
-    first, filled = scratch.weighed[slot], scratch.filled[slot]
-    for position in range(
-        first, filled
-    ):  # a loop of its own: divisions then become vectors
+    rows = scratch.rows[slot]
+    bits = scratch.bits[slot]
+    terms = scratch.terms
+    counters = scratch.counters[slot]
+    base = uint64(chunk * CHUNK)
+    x = queries.x[query]
+    y = queries.y[query]
+    g = queries.g
+    first = scratch.weighed[slot]
+    filled = scratch.filled[slot]
+    # A loop of its own: divisions then become vectors.
+    for position in range(first, filled):
         row = uint64(rows[position])
-        terms[position], bits[position] = fitted.term[row], counters[row - base]
+        terms[position] = fitted.term[row]
+        bits[position] = counters[row - base]
     for position in range(first, filled):
         count = float64(bits[position])
         weight = np.float32(count / (x + y * terms[position] + g * count))
@@ -213,47 +253,55 @@ def _weigh(
 @kernel(**INNER)
 def _keep_best(k: int, scratch: Scratch, slot: int) -> None:
     """Keep the k best candidates; the k-th is the new threshold."""
-    if scratch.filled[slot] >= uint64(k):
-        least = keep_best(
-            scratch.bits[slot], scratch.rows[slot], scratch.filled[slot], k
-        )
-        scratch.filled[slot] = scratch.weighed[slot] = uint64(k)
-        bound = scratch.bound.view(np.uint32)
-        if (
-            least >= bound[slot]
-        ):  # else the threshold is a guess, and fewer than k reach it
-            bound[slot], scratch.guessed[slot] = least, False
+    filled = scratch.filled[slot]
+    if filled < uint64(k):
+        return
+    least = keep_best(scratch.bits[slot], scratch.rows[slot], filled, k)
+    scratch.filled[slot] = uint64(k)
+    scratch.weighed[slot] = uint64(k)
+    bound = scratch.bound.view(np.uint32)
+    # Otherwise the threshold is a guess, and fewer than k reach it.
+    if least >= bound[slot]:
+        bound[slot] = least
+        scratch.guessed[slot] = False
 
 
 @kernel(**INNER)
 def _write(scratch: Scratch, slot: int, query: int, out: NeighbourLists) -> None:
-    """Hand the candidates that are left over; a length of -1 says that the guess was too high."""
+    """Write the candidates that are left; a length of -1 says that the guess was too high."""
     if scratch.guessed[slot]:
         out.length[query] = -1
         return
-    length = out.length[query] = scratch.filled[slot]
+    length = scratch.filled[slot]
+    out.length[query] = length
     out.rows[query, :length] = scratch.rows[slot, :length]
     out.weights[query, :length] = scratch.bits[slot, :length].view(np.float32)
 
 
 @kernel
-def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, steps: Any) -> Any:
-    """A value v with at least k of `bits[:count]` >= v, 1 <= k <= count.
+def kth_largest(
+    bits: NDArray[np.uint32],
+    count: Integer,
+    k: int,
+    steps: Integer,
+) -> np.uint32:
+    """Return a value v with at least k of `bits[:count]` >= v, 1 <= k <= count.
 
     Bisection of the range of the values is cheaper than a histogram at this size. After 32 steps v
     is the k-th largest or has exactly k values not below it; fewer steps give a lower bound.
     """
-    bottom = high = bits[0]
+    bottom: np.uint32 = bits[0]
+    high = bits[0]
     for position in range(uint64(count)):
-        bottom, high = min(bottom, bits[position]), max(high, bits[position])
+        bottom = min(bottom, bits[position])
+        high = max(high, bits[position])
     while bottom < high and steps > 0:
         steps -= 1
         middle = uint32(bottom + ((high - bottom) >> uint32(1)))
         above = uint32(0)
         for position in range(uint64(count)):
-            above = uint32(
-                above + uint32(bits[position] > middle)
-            )  # += would make it 64 bits
+            is_above = uint32(bits[position] > middle)
+            above = uint32(above + is_above)  # += would make it 64 bits
         if above >= uint64(k):
             bottom = uint32(middle + uint32(1))
             if above == uint64(k):
@@ -265,25 +313,37 @@ def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, steps: Any) -> Any
 
 @kernel
 def keep_best(
-    bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k: int
-) -> Any:
-    """Move the k best candidates to the front, order kept; returns the k-th weight's bits."""
+    bits: NDArray[np.uint32],
+    rows: NDArray[np.uint32],
+    count: Integer,
+    k: int,
+) -> np.uint32:
+    """Move the k best candidates to the front, in order; return the bits of the k-th weight."""
     bound = uint32(kth_largest(bits, count, k, int64(32)))
-    kept = _keep(bits, rows, uint64(0), uint64(count), bound)
-    first, surplus = kept, kept - uint64(k)
+    end = _keep(bits, rows, uint64(0), uint64(count), bound)
+    first = end
+    surplus = end - uint64(k)
     while surplus > uint64(0):
         first -= uint64(1)
         surplus -= uint64(bits[first] == bound)
-    _keep(bits, rows, first, kept, bound + uint32(1))
-    return bits[: uint64(k)].min()
+    _keep(bits, rows, first, end, bound + uint32(1))
+    least: np.uint32 = bits[: uint64(k)].min()
+    return least
 
 
 @kernel(**INNER)
-def _keep(bits: Any, rows: Any, first: Any, last: Any, bound: Any) -> Any:
-    """Of the candidates [first, last) keep those not below the bound; returns their end."""
-    kept = first
+def _keep(
+    bits: NDArray[np.uint32],
+    rows: NDArray[np.uint32],
+    first: np.uint64,
+    last: np.uint64,
+    bound: np.uint32,
+) -> np.uint64:
+    """Keep the candidates of [first, last) that are not below the bound; return their end."""
+    end = first
     for position in range(first, last):
         value = bits[position]
-        bits[kept], rows[kept] = value, rows[position]  # as in `_collect`
-        kept += uint64(value >= bound)
-    return kept
+        bits[end] = value  # as in `_collect`
+        rows[end] = rows[position]
+        end += uint64(value >= bound)
+    return end

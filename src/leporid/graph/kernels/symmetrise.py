@@ -4,8 +4,6 @@ j's K-th weight and the last row it took at that weight decide whether j chose i
 is written at the end of its part of the final arrays, and a merge from the front puts it in order.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import uint64
 from numpy.typing import NDArray
@@ -16,14 +14,20 @@ from leporid.kernel import kernel
 
 @kernel
 def row_limits(
-    lists: NeighbourLists, k: int, first: int, stop: int, least: Any, last: Any
+    lists: NeighbourLists,
+    k: int,
+    first: int,
+    stop: int,
+    least: NDArray[np.float32],
+    last: NDArray[np.int32],
 ) -> None:
-    """`least[i]`: the K-th weight of row i of [first, stop); `last[i]`: the last row taken at it.
+    """Set `least[i]` to the K-th weight of row i, and `last[i]` to the last row taken at it.
 
-    They are 0 and -1 where a row has fewer than K neighbours.
+    The rows are [first, stop). A row with fewer than K neighbours gets 0 and -1.
     """
     for row in range(first, stop):
-        least[row], last[row] = 0.0, -1
+        least[row] = 0.0
+        last[row] = -1
         if lists.length[row] == k and k > 0:
             least[row] = lists.weights[row].min()
             position = uint64(k - 1)
@@ -52,26 +56,28 @@ def add_lacking(
     write = len(indices) > 0
     lacking = np.empty(lists.rows.shape[1], np.uint32)
     for row in range(len(lists.length)):
-        others, own = lists.rows[row], lists.weights[row]
+        others = lists.rows[row]
+        others_weights = lists.weights[row]
         length = lists.length[row]
         first, stop = np.searchsorted(others[:length], np.array([begin, end], np.int32))
         # Every position is written, and the next one replaces it unless it counts: a branch that
         # nobody can predict costs more than a write.
-        found: Any = uint64(0)
+        count = uint64(0)
         for position in range(uint64(first), uint64(stop)):
-            other, weight = uint64(others[position]), own[position]
+            other = uint64(others[position])
+            weight = others_weights[position]
             limit = least[other]
-            lacking[found] = position
+            lacking[count] = position
             # The one order of neighbours there is: by weight, then by smaller index.
-            found += uint64(
-                (weight < limit) | ((weight == limit) & (row > last[other]))
-            )
-        for position in lacking[:found]:
+            is_lacking = (weight < limit) | ((weight == limit) & (row > last[other]))
+            count += uint64(is_lacking)
+        for position in lacking[:count]:
             other = uint64(others[position])
             at = uint64(cursor[other])
             cursor[other] = at + uint64(1)
             if write:
-                indices[at], weights[at] = row, own[position]
+                indices[at] = row
+                weights[at] = others_weights[position]
 
 
 @kernel
@@ -79,15 +85,17 @@ def merge_rows(
     lists: NeighbourLists,
     first: int,
     stop: int,
-    indptr: Any,
-    indices: Any,
-    weights: Any,
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    weights: NDArray[np.float32],
 ) -> None:
     """Merge a row's own neighbours with those at its end; writing never overtakes reading."""
     for row in range(first, stop):
-        own, own_stop = uint64(0), uint64(lists.length[row])
+        own = uint64(0)
+        own_stop = uint64(lists.length[row])
         at = uint64(indptr[row])
-        other, other_stop = at + own_stop, uint64(indptr[row + 1])
+        other = at + own_stop
+        other_stop = uint64(indptr[row + 1])
         while own < own_stop:
             if other < other_stop and indices[other] < lists.rows[row, own]:
                 indices[at] = indices[other]

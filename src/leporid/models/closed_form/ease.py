@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from leporid.config import Float, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError, warn
 from leporid.graph import canonical
@@ -15,6 +15,7 @@ from leporid.kernel import kernel
 from leporid.machine import format_bytes, free_memory
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import (
+    CSR,
     csr_parts,
     rows_times,
     top_k_products,
@@ -22,8 +23,9 @@ from leporid.models.closed_form.products import (
 )
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
 from leporid.progress import ProgressLike
+from leporid.search_space import Float, SearchSpace
 
 _TOLERANCE = 1e-3
 """The largest relative residual of the inverse in float32; above it, float64 is taken."""
@@ -61,7 +63,12 @@ class EASE(ItemWeights):
     )
     """float32[n_items, n_items]: B; sparse where items are regressed on their nearest items."""
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         profiles = self._remember(split.train)
         limit = self._limit(split.n_items)
         if limit is None:
@@ -90,9 +97,10 @@ class EASE(ItemWeights):
 
 
 def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
-    """float32[n_items, n_items]: B = I - P diag(1 / diag(P)), P = (X'X + lambda I)^-1.
+    """Return float32[n_items, n_items]: B = I - P diag(1 / diag(P)), P = (X'X + lambda I)^-1.
 
-    In one float32 matrix; where the residual of a probe vector is too large, in float64.
+    It is computed in one float32 matrix, or in float64 if the residual of a probe vector is too
+    large.
     """
     profiles, power = unit_size(profiles)
     l2 /= power**2
@@ -116,18 +124,26 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     raise DataError(f"the matrix X'X + {l2 * power**2} I cannot be inverted: raise l2")
 
 
-def _residual(profiles: sparse.csr_array, l2: float, inverse: NDArray[Any]) -> float:
-    """|(X'X + lambda I) P v - v| / |v| for a vector v of random signs; P is an upper triangle."""
+def _residual(
+    profiles: sparse.csr_array,
+    l2: float,
+    inverse: NDArray[np.floating],
+) -> float:
+    """Return |(X'X + lambda I) P v - v| / |v| for a vector v of random signs.
+
+    `inverse` holds the upper triangle of P.
+    """
     signs = np.random.default_rng(0).choice([-1.0, 1.0], len(inverse))
     product = linalg.get_blas_funcs("symv", dtype=inverse.dtype)
     image = product(1.0, inverse, signs.astype(inverse.dtype), lower=0)
     image = image.astype(np.float64)
     error = profiles.T @ (profiles @ image) + l2 * image - signs
-    return float(np.linalg.norm(error) / np.linalg.norm(signs))
+    relative = np.linalg.norm(error) / np.linalg.norm(signs)
+    return float(relative)
 
 
-def _regressions(inverse: NDArray[Any]) -> NDArray[Any]:
-    """From the lower triangle of P to B, in place and tile by tile."""
+def _regressions(inverse: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Turn the lower triangle of P into B, in place and tile by tile."""
     for first in range(0, len(inverse), _TILE):
         tile = slice(first, first + _TILE)
         below = slice(first + _TILE, None)
@@ -141,20 +157,30 @@ def _regressions(inverse: NDArray[Any]) -> NDArray[Any]:
 
 
 def neighbour_regressions(
-    profiles: sparse.csr_array, l2: float, neighbours: int, progress: ProgressLike
+    profiles: sparse.csr_array,
+    l2: float,
+    neighbours: int,
+    progress: ProgressLike,
 ) -> sparse.csr_array:
-    """float32[n_items, n_items]: B with at most `neighbours` entries in each column.
+    """Return float32[n_items, n_items]: B with at most `neighbours` entries in each column.
 
-    After the sparse approximation of Steck (NeurIPS 2019): the inverse of a small block of the Gram
-    matrix, an item and those of largest cosine, gives the regressions of the item and of those
-    nearest to it.
+    This is the sparse approximation of Steck (NeurIPS 2019): the inverse of a small block of the
+    Gram matrix, an item and those of largest cosine, gives the regressions of the item and of
+    those nearest to it.
     """
     n_items = profiles.shape[1]
     profiles, power = unit_size(profiles)
     l2 /= power**2
     by_item = canonical(profiles.T)
-    norms = np.sqrt(np.maximum(by_item.multiply(by_item).sum(axis=1), 1e-30))
-    near = top_k_products(by_item, profiles, neighbours, rows=norms, columns=norms)
+    squares = by_item.multiply(by_item).sum(axis=1)
+    norms = np.sqrt(np.maximum(squares, 1e-30))
+    near = top_k_products(
+        by_item,
+        profiles,
+        neighbours,
+        rows=norms,
+        columns=norms,
+    )
     todo = np.ones(n_items, dtype=np.bool_)
     rows = []
     columns = []
@@ -166,14 +192,19 @@ def neighbour_regressions(
         first, stop = near.indptr[item : item + 2]
         by_weight = np.argsort(-near.data[first:stop], kind="stable")
         block = np.concatenate([[item], near.indices[first:stop][by_weight]])
-        served = np.flatnonzero(todo[block[: 1 + int(_SHARE * len(block))]])
+        nearest = block[: 1 + int(_SHARE * len(block))]
+        served = np.flatnonzero(todo[nearest])
         gram = l2 * np.eye(len(block))
         _add_gram(csr_parts(canonical(by_item[block].T)), gram)
         units = np.eye(len(block))[:, served]
         inverse = linalg.solve(
-            gram, units, lower=True, assume_a="pos", check_finite=False
+            gram,
+            units,
+            lower=True,
+            assume_a="pos",
+            check_finite=False,
         )
-        diagonal = served, np.arange(len(served))
+        diagonal = (served, np.arange(len(served)))
         weights = inverse / -inverse[diagonal]
         weights[diagonal] = 0
         rows.append(np.tile(block, len(served)))
@@ -181,17 +212,16 @@ def neighbour_regressions(
         values.append(weights.T.ravel().astype(np.float32))
         todo[block[served]] = False
         progress.advance(len(served))
-    places = np.concatenate(rows), np.concatenate(columns)
-    regressions = sparse.csr_array(
-        (np.concatenate(values), places), shape=(n_items, n_items)
-    )
+    places = (np.concatenate(rows), np.concatenate(columns))
+    entries = (np.concatenate(values), places)
+    regressions = sparse.csr_array(entries, shape=(n_items, n_items))
     regressions.eliminate_zeros()
     return canonical(regressions)
 
 
 @kernel
-def _add_gram(rows: Any, out: Any) -> None:
-    """out += X'X for the rows of a sorted CSR matrix X; only its lower triangle."""
+def _add_gram(rows: CSR, out: NDArray[np.float64]) -> None:
+    """Add X'X to `out` for the rows of a sorted CSR matrix X; only its lower triangle."""
     ptr, idx, val = rows
     for row in range(len(ptr) - 1):
         for a in range(ptr[row], ptr[row + 1]):

@@ -6,13 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from leporid.config import Config, Float, SearchSpace, setting
+from leporid.config import Config, setting
 from leporid.data import Sequences
 from leporid.models.closed_form.toppop import TopPop
 from leporid.ranking import Indices, Scores
+from leporid.search_space import Float, SearchSpace
 
 _TIE = 1e-6
-"""What popularity can add to a weight: it decides between equals."""
+"""What popularity can add to a weight: it decides between equal ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,17 +36,24 @@ class Frequency(TopPop):
     reads_history = True
     search_space: ClassVar[SearchSpace] = {"half_life": Float(1.0, 1000.0, log=True)}
 
-    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        known = self.known.sequences() if history is None else history
-        return self._score(known.take(self._check_users(users)))
+    def score(
+        self,
+        users: Indices,
+        history: Sequences | None = None,
+    ) -> Scores:
+        if history is None:
+            history = self.known.sequences()
+        users = self._check_users(users)
+        return self._score(history.take(users))
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         return self._score(Sequences.from_rows(histories))
 
     def _score(self, histories: Sequences) -> Scores:
-        rows = histories.decayed_counts(self.known.n_items, self.config.half_life)
+        """Return float32[len(histories), n_items]: scores of every item."""
+        counts = histories.decayed_counts(self.known.n_items, self.config.half_life)
         share = self.popularity / (1 + self.popularity.max())
         scores = np.repeat((share - 1)[None, :], len(histories), axis=0)
-        user = np.repeat(np.arange(len(histories)), np.diff(rows.indptr))
-        scores[user, rows.indices] = rows.data + _TIE * share[rows.indices]
+        user = np.repeat(np.arange(len(histories)), np.diff(counts.indptr))
+        scores[user, counts.indices] = counts.data + _TIE * share[counts.indices]
         return scores

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Interactions, Split
 from leporid.embeddings import truncated_svd
 from leporid.graph import canonical
@@ -24,8 +24,9 @@ from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import item_counts, normalised, rows_times
 from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
+from leporid.search_space import Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,12 @@ class GFCF(ProfileRecommender):
     _normalised: sparse.csr_array
     _filter: NDArray[np.float32] | None
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         context.progress.start("gfcf", 1)
         self._remember(split.train)
         _, _, basis = truncated_svd(self._normalised, self.config.rank, seed)
@@ -62,15 +68,19 @@ class GFCF(ProfileRecommender):
         context.progress.advance(1)
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
+        """Keep the training rows and their normalised form; forget the filter."""
         rows = super()._remember(train)
         self._normalised = normalised(rows)
         self._filter = None
         return rows
 
     def _score_profiles(
-        self, profiles: sparse.csr_array, users: Indices | None
+        self,
+        profiles: sparse.csr_array,
+        users: Indices | None,
     ) -> Scores:
-        root = np.sqrt(item_counts(self.train_rows)).astype(np.float32)[:, None]
+        roots = np.sqrt(item_counts(self.train_rows))
+        root = roots.astype(np.float32)[:, None]
         into_basis = np.float32(self.config.alpha) * self.basis / root
         out_of_basis = (self.basis * root).T
         if len(root) > self.config.max_items:

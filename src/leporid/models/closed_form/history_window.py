@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Choice, SearchSpace
 from leporid.data import Interactions, Sequences, Split, temporal_split
 from leporid.evaluation import evaluate
 from leporid.graph import canonical, top_k_neighbours
 from leporid.models.closed_form.products import rows_times
 from leporid.ranking import Indices, Scores
+from leporid.search_space import Choice, SearchSpace
 
 Key = TypeVar("Key")
 PerUser = NDArray[np.float64]
@@ -52,6 +52,7 @@ def choose_history_window(train: Interactions) -> int | None:
 
 
 def _find_history_window(train: Interactions) -> int | None:
+    """Choose a history window without looking whether it is known."""
     if not train.has_order:
         return None
     inner = hold_out_last_fifth(train, include_seen=train.repeats > 0)
@@ -60,9 +61,9 @@ def _find_history_window(train: Interactions) -> int | None:
         return None
 
     score = neighbour_scores(inner, users)
-    ndcg_by_window = {
-        window: ndcg_per_user(score(window), users, part) for window in WINDOWS
-    }
+    ndcg_by_window: dict[int | None, PerUser] = {}
+    for window in WINDOWS:
+        ndcg_by_window[window] = ndcg_per_user(score(window), users, part)
     return first_within_one_standard_error(ndcg_by_window)
 
 
@@ -88,11 +89,16 @@ def choose_repeat_weight(split: Split, window: int | None) -> float:
     return max(ndcg_by_weight, key=ndcg_by_weight.__getitem__)
 
 
-def add_repeats(scores: Scores, histories: Sequences, weight: float) -> Scores:
+def add_repeats(
+    scores: Scores,
+    histories: Sequences,
+    weight: float,
+) -> Scores:
     """Add `weight` for each interaction of a history to the score of its item, in place."""
     if weight:
         counts = histories.decayed_counts(scores.shape[1])
-        rows = np.repeat(np.arange(len(histories)), np.diff(counts.indptr))
+        lengths = np.diff(counts.indptr)
+        rows = np.repeat(np.arange(len(histories)), lengths)
         scores[rows, counts.indices] += np.float32(weight) * counts.data
     return scores
 
@@ -104,20 +110,24 @@ def hold_out_last_fifth(train: Interactions, include_seen: bool) -> Split:
 
 
 def sample_validation_users(
-    split: Split, most: int | None = None
+    split: Split,
+    most: int | None = None,
 ) -> tuple[Indices, Split]:
     """Draw users of the validation part, and return them with the split that they validate."""
     users = np.unique(split.valid.goals.user)
     most = most or most_validation_users(split)
     if len(users) > most:
-        users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
+        drawn = np.random.default_rng(0).choice(users, most, replace=False)
+        users = np.sort(drawn)
     valid = split.valid.select(np.isin(split.valid.user, users))
-    return users, dataclasses.replace(split, valid=valid)
+    part = dataclasses.replace(split, valid=valid)
+    return users, part
 
 
 def most_validation_users(split: Split) -> int:
     """Return how many users a choice is made on, at most."""
-    return max(1, min(MAX_VALIDATION_USERS, MAX_SCORES // split.n_items))
+    affordable = MAX_SCORES // split.n_items
+    return max(1, min(MAX_VALIDATION_USERS, affordable))
 
 
 def neighbour_scores(split: Split, users: Indices) -> Callable[[int | None], Scores]:
@@ -135,13 +145,23 @@ def neighbour_scores(split: Split, users: Indices) -> Callable[[int | None], Sco
     return score
 
 
-def ndcg_per_user(scores: Scores, users: Indices, part: Split) -> PerUser:
+def ndcg_per_user(
+    scores: Scores,
+    users: Indices,
+    part: Split,
+) -> PerUser:
     """Return NDCG@10 on validation of each of the users, who have a row of the scores each."""
 
-    def score(asked: Indices, _: Sequences) -> Scores:
-        return scores[np.searchsorted(users, asked)]
+    def score(chunk: Indices, _: Sequences) -> Scores:
+        return scores[np.searchsorted(users, chunk)]
 
-    table = evaluate(score, part, at=(10,), part="valid", metrics=("NDCG",))
+    table = evaluate(
+        score,
+        part,
+        at=(10,),
+        part="valid",
+        metrics=("NDCG",),
+    )
     return table.per_user("NDCG@10")
 
 
@@ -150,6 +170,7 @@ def first_within_one_standard_error(values: Mapping[Key, PerUser]) -> Key:
     best = max(values.values(), key=np.mean)
     for key, value in values.items():
         loss = best - value
-        if loss.mean() <= loss.std() / np.sqrt(len(loss)):
+        standard_error = loss.std() / np.sqrt(len(loss))
+        if loss.mean() <= standard_error:
             return key
     raise AssertionError("the best values are within one standard error of themselves")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Interactions, ItemTable, Split, item_features
 from leporid.embeddings import nearest_by_content
 from leporid.errors import ConfigError
@@ -20,6 +20,7 @@ from leporid.models.closed_form.products import top_k_products
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.ranking import Indices
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 _COSINES = ("cosine", "asymmetric_cosine")
 _COUNTS_SHRINK = 1e9
@@ -38,7 +39,8 @@ class KNNConfig(ProfileConfig):
     shrink: float = setting(20.0, at_least=0)
     """Added to the denominator: similarities that rest on few shared entries get smaller."""
     weighting: Literal["none", "tfidf", "bm25"] = "none"
-    """Of the entries of a cosine: users with few items count more, in "bm25" popular items less."""
+    """How entries of a cosine are weighted: users with few items count more, in "bm25" popular
+    items less."""
     normalize: bool = True
     """Whether a cosine is divided by the lengths of the rows; False counts shared entries."""
     asymmetric_alpha: float = setting(0.5, at_least=0, at_most=1)
@@ -93,7 +95,12 @@ class ItemKNN(ItemWeights):
     config: ItemKNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         context.progress.start("itemknn", 1)
         by_item = canonical(self._votes(self._remember(split.train)).T)
         neighbours = neighbour_weights(by_item, self.config)
@@ -105,7 +112,10 @@ class ItemKNN(ItemWeights):
         context.progress.advance(1)
 
     def _with_content(
-        self, by_users: sparse.csr_array, train: Interactions, table: ItemTable | str
+        self,
+        by_users: sparse.csr_array,
+        train: Interactions,
+        table: ItemTable | str,
     ) -> sparse.csr_array:
         """Mix similarities by users and by content, each divided by its mean, by their shares."""
         features = item_features(train.items, table).matrix
@@ -130,9 +140,11 @@ def mean_entry(matrix: sparse.csr_array) -> float:
 
 
 def weigh(
-    profiles: sparse.csr_array, train: sparse.csr_array, weighting: str
+    profiles: sparse.csr_array,
+    train: sparse.csr_array,
+    weighting: str,
 ) -> sparse.csr_array:
-    """The entries of rows [m, n_items], weighted as in the RecSys'19 evaluation study.
+    """Weigh the entries of rows [m, n_items] as the RecSys'19 evaluation study does.
 
     Items are its documents, users its terms: an entry of 1 is ln(n_items / (1 + the user's items)),
     for BM25 times 2.2 / (1 + 1.2 (0.25 + 0.75 d_i / mean d)), d_i the training users of
@@ -148,9 +160,8 @@ def weigh(
         relative = popularity / popularity.mean()
         saturation = 2.2 / (1.0 + 1.2 * (0.25 + 0.75 * relative))
         weights *= saturation[profiles.indices]
-    rows = sparse.csr_array(
-        (weights, profiles.indices, profiles.indptr), shape=profiles.shape
-    )
+    entries = (weights, profiles.indices, profiles.indptr)
+    rows = sparse.csr_array(entries, shape=profiles.shape)
     rows.eliminate_zeros()
     return canonical(rows)
 
@@ -161,12 +172,14 @@ def neighbour_weights(
     against: sparse.csr_array | None = None,
     own: Indices | None = None,
 ) -> sparse.csr_array:
-    """float32[len(rows), n]: the k largest similarities of each row to the rows of `against`.
+    """Return float32[len(rows), n]: the k largest similarities of each row to those of `against`.
 
     Without `against` they are compared with each other; `own` is the row that each one is itself.
     """
-    weighted = any((m.data != 1).any() for m in (rows, against) if m is not None)
-    if config.weighting != "none" or (weighted and config.similarity in _COSINES):
+    has_weights = (rows.data != 1).any()
+    if against is not None:
+        has_weights = has_weights or (against.data != 1).any()
+    if config.weighting != "none" or (has_weights and config.similarity in _COSINES):
         return _weighted_cosines(rows, config, against, own)
     weights = top_k_neighbours(
         rows,
@@ -190,7 +203,7 @@ def _weighted_cosines(
     against: sparse.csr_array | None,
     own: Indices | None,
 ) -> sparse.csr_array:
-    """x_i . x_j / (|x_i|^2a |x_j|^2(1-a) + shrink), or the product alone."""
+    """Return x_i . x_j / (|x_i|^2a |x_j|^2(1-a) + shrink), or the product alone."""
     if against is None:
         against = rows
     elif own is None:
@@ -210,7 +223,7 @@ def _weighted_cosines(
 
 
 def squared_lengths(rows: sparse.csr_array) -> NDArray[np.float64]:
-    """float64[n]: the squared length of each row."""
+    """Return float64[n]: the squared length of each row."""
     # In float32 the square of a weight of 1e-30 is 0, that of 1e20 infinite.
     exact = rows.astype(np.float64)
     return np.asarray(exact.multiply(exact).sum(axis=1))

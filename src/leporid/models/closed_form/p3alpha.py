@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy import sparse
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Split
 from leporid.graph import canonical
 from leporid.models.closed_form.history_window import WINDOW_SPACE
@@ -17,6 +17,7 @@ from leporid.models.closed_form.products import (
 )
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +49,18 @@ class P3Alpha(ItemWeights):
         """The power of a target's popularity that its weights are divided by."""
         return 0.0
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         context.progress.start(self.name, 1)
         profiles = self._remember(split.train)
         if self.config.normalize == "auto":
             pairs = np.linalg.norm(np.diff(profiles.indptr)) ** 2
-            self.config = self.config.replace(
-                normalize=bool(pairs >= 500 * split.n_items)
-            )
+            normalize = bool(pairs >= 500 * split.n_items)
+            self.config = self.config.replace(normalize=normalize)
         self.weights = walk_weights(
             profiles,
             top_k=self.config.top_k,
@@ -73,7 +78,9 @@ def walk_weights(
     beta: float,
     normalize: bool,
 ) -> sparse.csr_array:
-    """float32[n_items, n_items]: at most `top_k` weights in each row and column, no diagonal.
+    """Return float32[n_items, n_items]: at most `top_k` weights in each row and column.
+
+    The diagonal is empty.
 
     W_ij = sum_u P(u|i)^alpha P(j|u)^alpha / d_j^beta for binary profiles, P(u|i) = 1 / d_i and
     P(j|u) = 1 / d_u. Rows are cut first, made to sum to 1 with `normalize`, then columns.

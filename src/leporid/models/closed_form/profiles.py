@@ -5,10 +5,9 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import Config, setting
@@ -24,11 +23,8 @@ from leporid.models.closed_form.history_window import (
 )
 from leporid.models.closed_form.products import rows_times
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
-from leporid.ranking import Indices, Scores
-
-if TYPE_CHECKING:
-    pass
+from leporid.models.fitted_arrays import Arrays, FittedArray
+from leporid.ranking import Indices, ItemNeighbours, Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +54,7 @@ class ProfileRecommender(Recommender):
 
     @property
     def train_rows(self) -> sparse.csr_array:
-        """float32[n_users, n_items]: X, the training rows."""
+        """X, the training rows: float32[n_users, n_items]."""
         self.known  # noqa: B018 (says "not fitted" where it is not)
         return self._if_fitted(self._rows)
 
@@ -70,63 +66,83 @@ class ProfileRecommender(Recommender):
     def _repeats(self) -> float:
         return 0.0 if self.config.repeats == "auto" else self.config.repeats
 
-    def _finish(self, split: Split, seed: int, context: FitContext) -> None:
+    def _finish(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         if self.config.repeats == "auto":
-            repeats = self._best_repeats(split) if split.include_seen else 0.0
+            repeats = 0.0
+            if split.include_seen:
+                repeats = self._best_repeats(split)
             self.config = self.config.replace(repeats=repeats)
 
     def _best_repeats(self, split: Split) -> float:
         assert self.config.window != "auto"  # it is known after a fit
         step = 1 + split.n_users // most_validation_users(split)
         users = np.arange(0, split.n_users, step, dtype=np.int32)
-        scores = self.score_profile(self.known.sequences().take(users), users)
+        histories = self.known.sequences().take(users)
+        scores = self.score_profile(histories, users)
         unit = float(scores.max(axis=1).mean())
         return choose_repeat_weight(split, self.config.window) * unit
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
+        """Keep the training rows, and return them; find the window if it is "auto"."""
         if self.config.window == "auto":
             self.config = self.config.replace(window=choose_history_window(train))
-        self._rows = canonical(
-            train.csr(weighted=self.uses_weights and train.has_weights)
-        )
+        is_weighted = self.uses_weights and train.has_weights
+        self._rows = canonical(train.csr(weighted=is_weighted))
         return self._rows
 
-    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
+    def score(
+        self,
+        users: Indices,
+        history: Sequences | None = None,
+    ) -> Scores:
         users = self._check_users(users)
-        known = self.known.sequences() if history is None else history
-        return self._score_sequences(known.take(users), users)
+        if history is None:
+            history = self.known.sequences()
+        return self._score_sequences(history.take(users), users)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         n_items = self.known.n_items
-        rows = Sequences.from_rows(histories)
-        if len(rows.items) and (rows.items.min() < 0 or rows.items.max() >= n_items):
+        sequences = Sequences.from_rows(histories)
+        items = sequences.items
+        if len(items) and (items.min() < 0 or items.max() >= n_items):
             raise UnknownIdError(
                 f"a history has an item index outside 0 .. {n_items - 1}"
             )
-        return self._score_sequences(rows, None)
+        return self._score_sequences(sequences, None)
 
-    def _score_sequences(self, histories: Sequences, users: Indices | None) -> Scores:
-        """`score_profile`, and popularity for users without history."""
+    def _score_sequences(
+        self,
+        histories: Sequences,
+        users: Indices | None,
+    ) -> Scores:
+        """Return the scores of profiles, and popularity for users without history."""
         scores = self.score_profile(histories, users)
-        blank = np.diff(histories.indptr) == 0
-        if blank.any():
-            scores[blank] = self.train.goals.popularity
+        has_no_history = np.diff(histories.indptr) == 0
+        if has_no_history.any():
+            scores[has_no_history] = self.train.goals.popularity
         return scores
 
     def score_profile(
-        self, histories: Sequences, users: Indices | None = None
+        self,
+        histories: Sequences,
+        users: Indices | None = None,
     ) -> Scores:
-        """float32[len(histories), n_items]: zero without a history."""
+        """Return float32[len(histories), n_items]: scores, zero without a history."""
         scores = self._score_profiles(self._profiles(histories), users)
         return add_repeats(scores, histories, self._repeats)
 
     def _profiles(self, histories: Sequences) -> sparse.csr_array:
-        """float32[len(histories), n_items]: a row for the items of each window, as in X."""
+        """Return float32[len(histories), n_items]: a row as in X for the items of each window."""
         window = self.config.window
         if isinstance(window, int):
             histories = histories.last(window)
-        weighted = self.uses_weights and self.train.has_weights
-        weights = histories.weights if weighted else None
+        is_weighted = self.uses_weights and self.train.has_weights
+        weights = histories.weights if is_weighted else None
         rows = histories.csr(self.known.n_items, weights)
         rows.sum_duplicates()  # a new user may have an item twice
         if weights is None:
@@ -135,11 +151,13 @@ class ProfileRecommender(Recommender):
 
     @abc.abstractmethod
     def _score_profiles(
-        self, profiles: sparse.csr_array, users: Indices | None
+        self,
+        profiles: sparse.csr_array,
+        users: Indices | None,
     ) -> Scores:
-        """float32[m, n_items] for rows such as those of X; `users` is None for new users."""
+        """Return float32[m, n_items] for rows as those of X; `users` is None for new users."""
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         super()._restore(arrays)
         self._remember(self.train)
 
@@ -150,10 +168,13 @@ class ItemWeights(ProfileRecommender):
     weights: FittedArray[Any] = FittedArray(shape=("items", "items"), sparse=True)
     """float32[n_items, n_items]: W_ij, what item i of a profile says for item j."""
 
-    reason_kind, reason_value = "the model's own weights", "contribution"
+    reason_kind = "the model's own weights"
+    reason_value = "contribution"
 
     def _score_profiles(
-        self, profiles: sparse.csr_array, users: Indices | None
+        self,
+        profiles: sparse.csr_array,
+        users: Indices | None,
     ) -> Scores:
         votes = self._votes(profiles)
         if sparse.issparse(self.weights):
@@ -161,24 +182,31 @@ class ItemWeights(ProfileRecommender):
         return np.asarray(votes @ self.weights, dtype=np.float32)
 
     def _votes(self, profiles: sparse.csr_array) -> sparse.csr_array:
-        """float32[m, n_items]: P, as it is multiplied with W."""
+        """Return float32[m, n_items]: P, as it is multiplied with W."""
         return profiles
 
     def reasons(
-        self, history: Sequences, items: Indices, n: int = 3, near: Any = None
+        self,
+        history: Sequences,
+        items: Indices,
+        n: int = 3,
+        near: ItemNeighbours | None = None,
     ) -> list[list[tuple[int, float]]]:
-        """The items i of a profile with the largest P_i W_ij above 0: they sum to the score.
+        """Return the items i of a profile with the largest P_i W_ij above 0.
 
-        An item that is bought again is a reason of its own, by `repeats`.
+        They sum to the score. An item that is bought again is a reason of its own, by `repeats`.
         """
         votes = self._votes(self._profiles(history))
         parts = self.weights[votes.indices][:, items] * votes.data[:, None]
-        shares = np.asarray(parts.todense() if sparse.issparse(parts) else parts)
+        if sparse.issparse(parts):
+            parts = parts.todense()
+        shares = np.asarray(parts)
         nothing = np.zeros((1, self.known.n_items), np.float32)
         repeats = add_repeats(nothing, history, self._repeats)[0]
         reasons = []
         for item, share in zip(items.tolist(), shares.T, strict=True):
-            by_item = dict(zip(votes.indices.tolist(), share.tolist(), strict=True))
+            pairs = zip(votes.indices.tolist(), share.tolist(), strict=True)
+            by_item = dict(pairs)
             by_item[item] = by_item.get(item, 0.0) + float(repeats[item])
             strongest = sorted(by_item.items(), key=lambda pair: -pair[1])[:n]
             reasons.append([pair for pair in strongest if pair[1] > 0])

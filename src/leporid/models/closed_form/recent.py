@@ -5,11 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from leporid.config import Config, Float, SearchSpace, setting
+from leporid.config import Config, setting
 from leporid.data import Split
 from leporid.errors import warn
 from leporid.models.closed_form.toppop import TopPop
 from leporid.models.context import FitContext
+from leporid.search_space import Float, SearchSpace
 
 _LAST_SHARE = 0.1
 """Interactions that are the newest where the unit of the times is not known."""
@@ -34,7 +35,12 @@ class Recent(TopPop):
     config: RecentConfig
     search_space: ClassVar[SearchSpace] = {"days": Float(1.0, 365.0, log=True)}
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         train = split.train.goals
         newest = np.zeros(split.n_items, np.int64)
         if train.time is None:

@@ -7,27 +7,33 @@ larger than that working set.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numba import prange
+from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Split
 from leporid.graph import Neighbours, canonical
 from leporid.kernel import kernel
 from leporid.machine import one_thread_pool
 from leporid.models.closed_form.history_window import WINDOW_SPACE
-from leporid.models.closed_form.products import csr_parts
+from leporid.models.closed_form.products import CSR, csr_parts
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.progress import NullProgress, ProgressLike
+from leporid.search_space import Float, Int, SearchSpace
 
 _ITEMS_PER_STEP = 256
 """Columns solved between two steps of the progress bar."""
 _FIRST = 64
 """Coordinates of the first working set."""
+
+Problem: TypeAlias = tuple[float, float, bool, int, float]
+"""Settings as kernels take them: l1, l2, positive, max_iterations, tolerance."""
+Vector: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,16 +67,22 @@ class SLIM(ItemWeights):
         **WINDOW_SPACE,
     }
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
-        self.weights = slim_weights(
-            self._remember(split.train), self.config, context.progress
-        )
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
+        profiles = self._remember(split.train)
+        self.weights = slim_weights(profiles, self.config, context.progress)
 
 
 def slim_weights(
-    profiles: sparse.csr_array, config: SLIMConfig, progress: ProgressLike | None = None
+    profiles: sparse.csr_array,
+    config: SLIMConfig,
+    progress: ProgressLike | None = None,
 ) -> sparse.csr_array:
-    """float32[n_items, n_items]: W, column j the elastic net of item j on all others."""
+    """Return float32[n_items, n_items]: W, column j the elastic net of item j on all others."""
     progress = progress or NullProgress()
     n_items = profiles.shape[1]
     gram = canonical(profiles.T @ profiles)
@@ -91,15 +103,26 @@ def slim_weights(
         for start in range(0, n_items, _ITEMS_PER_STEP):
             stop = min(start + _ITEMS_PER_STEP, n_items)
             _columns(
-                parts, diagonal, (start, stop), problem, sources, values, threads * 4
+                parts,
+                diagonal,
+                (start, stop),
+                problem,
+                sources,
+                values,
+                threads * 4,
             )
             progress.advance(stop - start)
     return canonical(Neighbours(sources, values, n_items).csr().T)
 
 
 @kernel
-def _step(rho: float, curvature: float, l1: float, positive: bool) -> float:
-    """The minimiser along one coordinate (soft threshold)."""
+def _step(
+    rho: float,
+    curvature: float,
+    l1: float,
+    positive: bool,
+) -> float:
+    """Return the minimiser along one coordinate (soft threshold)."""
     if rho > l1:
         return (rho - l1) / curvature
     if rho < -l1 and not positive:
@@ -108,14 +131,22 @@ def _step(rho: float, curvature: float, l1: float, positive: bool) -> float:
 
 
 @kernel
-def _descend(gram: Any, target: Any, problem: Any, w: Any, gw: Any) -> None:
-    """Cyclic coordinate descent on a dense problem; `w` and `gw` = G w are updated."""
+def _descend(
+    gram: NDArray[np.float64],
+    target: Vector,
+    problem: Problem,
+    w: Vector,
+    gw: Vector,
+) -> None:
+    """Descend along one coordinate after the other; `w` and `gw` = G w are updated."""
     l1, l2, positive, limit, tolerance = problem
     size = len(w)
     for _ in range(limit):
-        largest_change, largest = 0.0, 0.0
+        largest_change = 0.0
+        largest = 0.0
         for i in range(size):
-            old, bend = w[i], gram[i, i]
+            old = w[i]
+            bend = gram[i, i]
             new = _step(target[i] - gw[i] + bend * old, bend + l2, l1, positive)
             if new != old:
                 change = new - old
@@ -129,8 +160,12 @@ def _descend(gram: Any, target: Any, problem: Any, w: Any, gw: Any) -> None:
 
 
 @kernel
-def _dense_part(gram: Any, members: Any, position: Any) -> Any:
-    """float64[size, size]: G between the members."""
+def _dense_part(
+    gram: CSR,
+    members: NDArray[np.int32],
+    position: NDArray[np.int32],
+) -> NDArray[np.float64]:
+    """Return float64[size, size]: G between the members."""
     ptr, idx, val = gram
     size = len(members)
     part = np.zeros((size, size))
@@ -147,29 +182,45 @@ def _dense_part(gram: Any, members: Any, position: Any) -> Any:
 
 
 @kernel
+def _gains(
+    candidates: NDArray[np.int32],
+    diagonal: Vector,
+    target: Vector,
+    problem: Problem,
+    w: Vector,
+    gw: Vector,
+    gain: Vector,
+) -> None:
+    """Write how far each coordinate outside the working set would move."""
+    l1, l2, positive, _, _ = problem
+    for c in range(len(candidates)):
+        i = candidates[c]
+        gain[c] = 0.0
+        if w[i] == 0.0:
+            gain[c] = abs(_step(target[i] - gw[i], diagonal[i] + l2, l1, positive))
+
+
+@kernel
 def _solve(
-    gram: Any,
-    diagonal: Any,
-    target: Any,
-    candidates: Any,
-    problem: Any,
-    w: Any,
-    gw: Any,
-    position: Any,
+    gram: CSR,
+    diagonal: Vector,
+    target: Vector,
+    candidates: NDArray[np.int32],
+    problem: Problem,
+    w: Vector,
+    gw: Vector,
+    position: NDArray[np.int32],
 ) -> None:
     """Fill `w` for one column; `w` and `gw` come as zeros and are left at the solution."""
     ptr, idx, val = gram
-    l1, l2, positive, limit, tolerance = problem
+    _, _, _, limit, tolerance = problem
     gain = np.zeros(len(candidates))
     members = np.empty(len(candidates), dtype=np.int32)
-    kept, largest = 0, 0.0
+    kept = 0
+    largest = 0.0
     for _ in range(limit):
         # Everything outside that would move by more than the tolerance joins, the largest first.
-        for c in range(len(candidates)):
-            i = candidates[c]
-            gain[c] = 0.0
-            if w[i] == 0.0:
-                gain[c] = abs(_step(target[i] - gw[i], diagonal[i] + l2, l1, positive))
+        _gains(candidates, diagonal, target, problem, w, gw, gain)
         size = kept
         for c in np.argsort(-gain, kind="mergesort")[: max(_FIRST, kept)]:
             if gain[c] <= tolerance * largest:
@@ -179,15 +230,12 @@ def _solve(
         if size == kept:
             break
         inside = members[:size]
-        local_w, local_gw = w[inside], gw[inside]
-        _descend(
-            _dense_part(gram, inside, position),
-            target[inside],
-            problem,
-            local_w,
-            local_gw,
-        )
-        kept, largest = 0, 0.0
+        part = _dense_part(gram, inside, position)
+        local_w = w[inside]
+        local_gw = gw[inside]
+        _descend(part, target[inside], problem, local_w, local_gw)
+        kept = 0
+        largest = 0.0
         for c in range(size):
             i = inside[c]
             change = local_w[c] - w[i]
@@ -203,21 +251,23 @@ def _solve(
 
 @kernel(parallel=True)
 def _columns(
-    gram: Any,
-    diagonal: Any,
-    part: Any,
-    problem: Any,
-    sources: Any,
-    values: Any,
+    gram: CSR,
+    diagonal: Vector,
+    part: tuple[int, int],
+    problem: Problem,
+    sources: NDArray[np.int32],
+    values: NDArray[np.float32],
     blocks: int,
 ) -> None:
     """Solve the items of `part` (start, stop) in parallel; write each one's largest weights."""
     start, stop = part
     ptr, idx, val = gram
-    l1, positive = problem[0], problem[2]
+    l1, _, positive, _, _ = problem
     n, k = sources.shape
     for block in prange(blocks):
-        w, gw, target = np.zeros(n), np.zeros(n), np.zeros(n)
+        w = np.zeros(n)
+        gw = np.zeros(n)
+        target = np.zeros(n)
         coordinates = np.empty(n, dtype=np.int32)
         position = np.full(n, -1, dtype=np.int32)
         for j in range(start + block, stop, blocks):

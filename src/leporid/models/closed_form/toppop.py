@@ -11,7 +11,7 @@ from leporid.config import Config
 from leporid.data import Sequences, Split
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
 
 
@@ -21,19 +21,28 @@ class TopPopConfig(Config):
 
 
 class TopPop(Recommender):
-    """Score of an item: its number of training interactions (goal events, where there is one)."""
+    """The score of an item is its number of training interactions (of goal events, if marked)."""
 
     name = "toppop"
     config_class: ClassVar[type[Config]] = TopPopConfig
     popularity: FittedArray[NDArray[np.float32]] = FittedArray(shape=("items",))
     """float32[n_items]: training interactions of each item."""
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         self.popularity = split.train.goals.popularity.astype(np.float32)
 
-    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        n_users = len(self._check_users(users))
-        return np.repeat(self.popularity[None, :], n_users, axis=0)
+    def score(
+        self,
+        users: Indices,
+        history: Sequences | None = None,
+    ) -> Scores:
+        users = self._check_users(users)
+        return np.repeat(self.popularity[None, :], len(users), axis=0)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         return np.repeat(self.popularity[None, :], len(histories), axis=0)

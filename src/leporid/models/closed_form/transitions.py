@@ -18,7 +18,7 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Sequences, Split
 from leporid.errors import warn
 from leporid.graph import canonical
@@ -28,6 +28,7 @@ from leporid.models.closed_form.products import top_k_of_columns
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.ranking import Indices, ItemNeighbours, Scores
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 Counts = NDArray[np.int64]
 Weights = NDArray[np.float64]

@@ -17,16 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Choice, Float, SearchSpace, setting
+from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.graph import canonical
-from leporid.models.base import kinds_of
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import normalised
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
-from leporid.models.persistence import FittedArray
+from leporid.models.fitted_arrays import FittedArray
+from leporid.models.recipes import kinds_of
+from leporid.search_space import Choice, Float, SearchSpace
 
 FILTERS = {
     "linear": (1.0,),
@@ -68,7 +69,12 @@ class TurboCF(ItemWeights):
     )
     """float32[n_items, n_items]: H, sparse where it is linear."""
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         config = self.config
         coefficients = FILTERS[config.filter]
         is_linear = len(coefficients) == 1
@@ -95,9 +101,11 @@ class TurboCF(ItemWeights):
 
 
 def item_graph(
-    profiles: sparse.csr_array, alpha: float, power: float
+    profiles: sparse.csr_array,
+    alpha: float,
+    power: float,
 ) -> sparse.csr_array:
-    """float32[n_items, n_items]: P, for binary rows [n_users, n_items]."""
+    """Return float32[n_items, n_items]: P, for binary rows [n_users, n_items]."""
     rows = normalised(profiles, alpha)
     graph = canonical(rows.T @ rows)
     graph.data **= np.float32(power)
@@ -107,7 +115,7 @@ def item_graph(
 def polynomial(
     graph: sparse.csr_array, coefficients: tuple[float, ...]
 ) -> NDArray[np.float32]:
-    """float32[n, n]: c_1 P + c_2 P^2 + ..., dense, by Horner's rule."""
+    """Return float32[n, n]: c_1 P + c_2 P^2 + ..., dense, by Horner's rule."""
     dense = graph.toarray()
     diagonal = np.diag_indices_from(dense)
     result = np.float32(coefficients[-1]) * dense

@@ -5,7 +5,6 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from leporid.config import SearchSpace
 from leporid.data import Interactions, Split
 from leporid.models.closed_form.itemknn import (
     NEIGHBOUR_SPACE,
@@ -17,6 +16,7 @@ from leporid.models.closed_form.products import rows_times
 from leporid.models.closed_form.profiles import ProfileRecommender
 from leporid.models.context import FitContext
 from leporid.ranking import Indices, Scores
+from leporid.search_space import SearchSpace
 
 
 class UserKNN(ProfileRecommender):
@@ -31,7 +31,12 @@ class UserKNN(ProfileRecommender):
     config: KNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
 
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         # Neighbours depend on the profile, and are found when it is scored.
         self._remember(split.train)
 
@@ -41,10 +46,17 @@ class UserKNN(ProfileRecommender):
         return rows
 
     def _score_profiles(
-        self, profiles: sparse.csr_array, users: Indices | None
+        self,
+        profiles: sparse.csr_array,
+        users: Indices | None,
     ) -> Scores:
         if profiles.shape[0] == 0:
             return np.empty(profiles.shape, np.float32)
-        asked = weigh(profiles, self.train_rows, self.config.weighting)
-        similar = neighbour_weights(asked, self.config, against=self._voters, own=users)
+        weighed = weigh(profiles, self.train_rows, self.config.weighting)
+        similar = neighbour_weights(
+            weighed,
+            self.config,
+            against=self._voters,
+            own=users,
+        )
         return rows_times(similar, self._voters)

@@ -2,35 +2,48 @@
 
 A model says four things: its network (`build`), what a batch holds (`sampling`), its loss on a
 batch (`loss`), and how it scores: by dot products of `encode` and `item_outputs`, or by `scores`.
-Training is `leporid.models.neural.trainer`.
+Training is `leporid.models.neural.trainer`, scoring `leporid.models.neural.scoring`.
 """
 
 import abc
 import contextlib
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from leporid.data import Interactions, Sequences, Split
-from leporid.embeddings import InitialEmbeddings, TableExtension, scale_for_model
-from leporid.errors import LeporidError, warn
+from leporid.config import JsonValue, SettingValue
+from leporid.data import Interactions, Split, load
+from leporid.embeddings import InitialEmbeddings, scale_for_model
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidError,
+    article,
+    warn,
+)
 from leporid.models.base import Recommender
-from leporid.models.context import FitContext
+from leporid.models.context import FitContext, FittedNetwork
+from leporid.models.fitted_arrays import Arrays
+from leporid.models.fitting import provenance
 from leporid.models.history import TrainingHistory
-from leporid.models.neural.checkpoints import adopt_tensors, check_tensors, to_arrays
 from leporid.models.neural.cold_items import ColdItems, fit_cold_items
 from leporid.models.neural.linear_part import (
     LinearPart,
     fit_linear_part,
     resolved_config,
 )
-from leporid.models.neural.new_items import Extension, extended
-from leporid.models.neural.sampler import Batch, Sampling, recent_items
+from leporid.models.neural.meta_build import build_on_meta
+from leporid.models.neural.new_items import (
+    fit_new_cold_items,
+    item_tables,
+    merge_interactions,
+    train_new_rows,
+)
+from leporid.models.neural.sampler import Batch
+from leporid.models.neural.scoring import NetworkScoring
 from leporid.models.neural.settings import (
     TrainingConfig,
     derive_seed,
@@ -39,59 +52,49 @@ from leporid.models.neural.settings import (
     resolve_device,
     seed_default,
 )
-from leporid.models.neural.tables import (
-    BuildContext,
-    HeldRows,
-    movement,
-    sketched,
-)
+from leporid.models.neural.table_growth import TableGrowth
+from leporid.models.neural.tables import BuildContext, movement
 from leporid.models.neural.trainer import train_loop
-from leporid.models.persistence import provenance
+from leporid.models.neural.untrained_rows import UntrainedRows
+from leporid.models.neural.weights import adopt_tensors, check_tensors, to_arrays
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking import Indices, Scores, VectorsUnsupportedError
 
-_USERS_AT_ONCE = 256
-_NEIGHBOURS = 100
-"""Fitted users whose rows give a new user's row."""
-_NEWEST = 50
-"""Items that give a user's content, where the model reads none."""
 _COLD_ITEM_SHARE = 0.25
-"""Of items without training interactions whose initial embeddings come from content."""
+"""Share of the ranks for items without training interactions whose initial embeddings come from
+content, in units of their share of all items."""
 
 
-class NeuralRecommender(Recommender):
+class NeuralRecommender(NetworkScoring):
     """Base class of all neural models."""
 
-    config: TrainingConfig
     history: TrainingHistory
     network_class: ClassVar[type[nn.Module]]
     """Made from a `BuildContext` and the settings; or override `build`."""
     takes_initial_vectors: ClassVar[bool] = True
-    recordable: ClassVar[bool] = False
+    supports_cuda_graph: ClassVar[bool] = False
+    """Whether `loss` never waits for the device, and no shape inside it depends on values."""
 
-    def __init__(self, config: TrainingConfig | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        config: TrainingConfig | None = None,
+        **settings: SettingValue,
+    ) -> None:
         super().__init__(config, **settings)
-        self.module: nn.Module | None = None
-        self.history: TrainingHistory = TrainingHistory()
+        self.history = TrainingHistory()
         self.tables: list[nn.Embedding] = []
-        self._prepared: Any = None
-        self._new_users: TableExtension | None = None
-        self.summary: dict[str, Any] = {}
-        self._held: list[HeldRows] = []
-        self.cold_items: ColdItems | None = None
-        """How items that training has not seen are scored."""
-        self.linear: LinearPart | None = None
-        """What is added to the scores of the network, if anything."""
+        """The tables that hold initial embeddings."""
+        self._untrained: list[UntrainedRows] = []
 
     @classmethod
     def from_recipe(
         cls,
         recipe: str | None = None,
         train: Interactions | None = None,
-        **settings: Any,
+        **settings: SettingValue,
     ) -> Self:
-        """A model with the settings of a named recipe for `train`, some of them changed."""
-        return cls(**{**cls.recipe_settings(recipe, train), **settings})
+        """Return a model with the settings of a named recipe for `train`, some of them changed."""
+        recipe_settings = cls.recipe_settings(recipe, train)
+        return cls(cls.config_class.from_dict(recipe_settings | settings))
 
     @property
     def init_size(self) -> float:
@@ -99,40 +102,28 @@ class NeuralRecommender(Recommender):
         return 0.03
 
     def build(self, context: BuildContext) -> nn.Module:
-        """The network. Initial embeddings come in `context.user_table()` / `.item_table()`."""
+        """Return the network; initial embeddings are in `context.user_table()`, `.item_table()`."""
         return self.network_class(context, self.config)
 
     @abc.abstractmethod
-    def sampling(self) -> Sampling: ...
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the loss on a batch, a scalar."""
 
-    @abc.abstractmethod
-    def loss(self, batch: Batch) -> Tensor: ...
+    def autocast(self) -> contextlib.AbstractContextManager[object]:
+        """Return the context in which the loss is computed."""
+        return mixed_precision(self.config.precision, self.device)
 
-    def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """[m, n_items]: higher is better. Called in evaluation mode without gradients.
+    def freeze_untrained_rows(self) -> None:
+        """Undo what an optimiser step did to rows that must not move."""
+        for rows in self._untrained:
+            rows.restore()
 
-        rows: [m, width] of the user table; None where there is none. recent: int64[m, length], the
-        newest items of each user, padded as in training (-1 throughout for a user without
-        history); None for models of pairs.
-        """
-        return torch.mm(self.encode(rows, recent), self.item_outputs().T)
-
-    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """[m, width]: `user_vectors`, traceable; arguments as in `scores`."""
-        raise VectorsUnsupportedError(self.name)
-
-    def item_outputs(self) -> Tensor:
-        raise VectorsUnsupportedError(self.name)
-
-    def user_table(self) -> Tensor | None:
-        """float32[n_users, width]: a row per user, by default those of the network's `users`."""
-        return self.net.users.weight if hasattr(self.net, "users") else None
-
-    def prepare(self) -> Any:
-        """What scoring shares between calls (all item vectors, say); kept until weights change."""
-        return None
-
-    def _fit(self, split: Split, seed: int, context: FitContext) -> None:
+    def _fit(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
         if split.train.time is None and self.sampling().kind != "pairs":
             warn(
                 f"{self.name} learns from the order of each user's items, and the training part "
@@ -152,37 +143,89 @@ class NeuralRecommender(Recommender):
         build = BuildContext(split.train, self.config.dim, init)
         self._build(build, seed)
         self.linear = None
-        if context.warm_start is not None:
-            Extension(context.warm_start.train, split.train).copy(
-                context.warm_start, self
-            )
+        warm_start = context.warm_start
+        if warm_start is not None:
+            growth = TableGrowth(warm_start.train, split.train)
+            self._take_weights(warm_start, growth)
         build.add_features(self.config, context.tables)
         initial = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
-        self._held = [rows.to(self.device) for rows in self._held]
+        self._untrained = [rows.to(self.device) for rows in self._untrained]
         self.history = train_loop(self, split, seed, context)
         build.fold_features()
-        for rows in self._held:
-            rows.settle()
+        for rows in self._untrained:
+            rows.follow_trained_rows()
         self.net.eval()
         self.weights_changed()
-        self.summary |= movement(self.tables, initial)
+        moved = movement(self.tables, initial)
+        self.summary["start_size"] = moved["start_size"]
+        self.summary["drift"] = moved["drift"]
         self.linear = fit_linear_part(self.score, self.config, split)
         self.config = resolved_config(self.config, self.linear)
 
-    def _finish(self, split: Split, seed: int, context: FitContext) -> None:
-        for rows in self._held:
+    def _build(self, context: BuildContext, seed: int) -> None:
+        """Make the network from a context, with random numbers of `seed`."""
+        cpu = torch.device("cpu")
+        with own_generators(cpu):
+            seed_default(cpu, derive_seed(seed, "build"))
+            self.module = self.build(context)
+        for made in context.tables:
+            if not torch.equal(made.table.weight, made.vectors):
+                raise LeporidError(
+                    f"{self.name} overwrote initial embeddings in build()"
+                )
+        self.tables = [made.table for made in context.tables]
+        self.summary = {
+            "drift": [],
+            "start_size": [],
+            "isolated": context.isolated,
+        }
+        self._untrained = context.untrained
+        self.cold_items = None
+        if context.isolated:
+            counts = ", ".join(
+                f"{count:,} of the {side}" for side, count in context.isolated.items()
+            )
+            warn(
+                f"rows without an initial embedding are small random numbers: {counts}"
+            )
+        self.weights_changed()
+
+    def _take_weights(self, trained: FittedNetwork, growth: TableGrowth) -> None:
+        """Take over all weights of a trained model, with rows for new users and items."""
+        current = self.net.state_dict()
+        if (
+            not isinstance(trained, NeuralRecommender)
+            or trained.name != self.name
+            or trained.net.state_dict().keys() != current.keys()
+        ):
+            raise ConfigError(
+                f"{self.name} goes on from {article(self.name)} of the same settings only"
+            )
+        grown = growth.grown(trained.net.state_dict(), current)
+        self.net.load_state_dict(grown)
+
+    def _finish(
+        self,
+        split: Split,
+        seed: int,
+        context: FitContext,
+    ) -> None:
+        for rows in self._untrained:
             if rows.side == "items":
-                held = rows.held.cpu().numpy()
-                share = _COLD_ITEM_SHARE * held.mean()
+                untrained = rows.untrained.cpu().numpy()
                 self.cold_items = fit_cold_items(
-                    self, np.flatnonzero(held), share=share
+                    self,
+                    np.flatnonzero(untrained),
+                    share=_COLD_ITEM_SHARE * untrained.mean(),
                 )
         origin = provenance(context.init)
         if context.warm_start is not None:
             origin = context.warm_start.fitting.init
         self.fitting = self.fitting.replace(
-            init=origin, steps=self.history.steps, best_step=self.history.best_step
+            init=origin,
+            steps=self.history.steps,
+            best_step=self.history.best_step,
         )
 
     def _refit(
@@ -199,203 +242,23 @@ class NeuralRecommender(Recommender):
             init = None
         if init is None and (context.warm_start is None or self.fitting.item_table):
             init = self.fitting.initial_again(self.name, whole, context.progress)
-        model = type(self)(self.config.replace(**self.fitting.schedule()))
-        return model.fit(
-            whole, seed=self.fitting.seed, context=replace(context, init=init)
-        )
+        context = replace(context, init=init)
+        config = self.fitting.schedule().applied_to(self.config)
+        model = type(self)(config)
+        return model.fit(whole, seed=self.fitting.seed, context=context)
 
-    def training_summary(self) -> dict[str, Any]:
-        """What a record keeps of the training: steps, the best validation, speed, drift."""
-        done, last = self.history, self.history.rows[-1] if self.history.rows else {}
+    def training_summary(self) -> dict[str, JsonValue]:
+        """Return what a record keeps of the training: steps, the best validation, speed, drift."""
+        history = self.history
+        last_row = history.rows[-1] if history.rows else {}
         return {
-            "steps": last.get("step", 0),
-            "best_step": done.best_step,
-            "best_metric": done.best_metric,
-            "examples_per_second": last.get("examples_per_second"),
+            "steps": last_row.get("step", 0),
+            "best_step": history.best_step,
+            "best_metric": history.best_metric,
+            "examples_per_second": last_row.get("examples_per_second"),
             **self.summary,
             "start": self.fitting.init,
         }
-
-    def _build(self, context: BuildContext, seed: int) -> None:
-        cpu = torch.device("cpu")
-        with own_generators(cpu):
-            seed_default(cpu, derive_seed(seed, "build"))
-            self.module = self.build(context)
-        for table, vectors, _ in context.tables:
-            if not torch.equal(table.weight, vectors):
-                raise LeporidError(
-                    f"{self.name} overwrote initial embeddings in build()"
-                )
-        self.tables = [table for table, *_ in context.tables]
-        self.summary = {"drift": [], "start_size": [], "isolated": context.isolated}
-        self._held, self.cold_items = context.held, None
-        if context.isolated:
-            counts = ", ".join(
-                f"{n:,} of the {side}" for side, n in context.isolated.items()
-            )
-            text = (
-                f"rows without an initial embedding are small random numbers: {counts}"
-            )
-            warn(text)
-        self.weights_changed()
-
-    @property
-    def net(self) -> Any:
-        """The network of a fitted model: an `nn.Module` of the model's own class."""
-        return self._if_fitted(self.module)
-
-    @property
-    def device_name(self) -> str:
-        if self.device.type == "cuda":
-            return torch.cuda.get_device_name(self.device)
-        return str(self.device)
-
-    @property
-    def device(self) -> torch.device:
-        return cast(torch.device, next(self.net.parameters()).device)
-
-    def to(self, device: str | torch.device) -> Self:
-        self.net.to(resolve_device(device))
-        self.cold_items = self.cold_items and self.cold_items.to(self.device)
-        self.weights_changed()
-        return self
-
-    def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        return mixed_precision(self.config.precision, self.device)
-
-    def hold_rows(self) -> None:
-        """After a step: undo what it did to rows that must not move."""
-        for rows in self._held:
-            rows.restore()
-
-    def weights_changed(self) -> None:
-        self._prepared = self._new_users = None
-
-    def prepared(self) -> Any:
-        if self._prepared is None:
-            self._prepared = self.prepare()
-        return self._prepared
-
-    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        return cast(Scores, self.score_tensor(users, history).cpu().numpy())
-
-    def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        return cast(
-            Scores,
-            self.score_tensor(None, Sequences.from_rows(histories)).cpu().numpy(),
-        )
-
-    def score_tensor(
-        self, users: Indices | None, history: Sequences | None = None
-    ) -> Tensor:
-        """`score` as a float32 tensor on the model's device; None: of new users, by `history`."""
-        if users is not None:
-            users = self._check_users(users)
-        with self._scoring():
-            rows = self.user_rows(history, users)
-            places = (
-                np.arange(len(history or ()), dtype=np.int32)
-                if users is None
-                else users
-            )
-            scores = self.scores(rows, self._recent(history, places)).float()
-            if self.linear is not None:
-                known = self.known.sequences() if history is None else history
-                scores = self.linear.add(scores, known.take(places))
-            if self.cold_items is None:
-                return scores
-            return self.cold_items.adjust(scores, self.newest(history, places))
-
-    def user_rows(
-        self, histories: Sequences | None, users: Indices | None
-    ) -> Tensor | None:
-        """[m, width] of the user table, or with None those of new users with these histories."""
-        table = self.user_table()
-        if table is None:
-            return None
-        if users is None:
-            return self.new_rows(cast(Sequences, histories))
-        return table[torch.from_numpy(users.astype(np.int64)).to(self.device)]
-
-    def new_rows(self, histories: Sequences) -> Tensor:
-        """float32[len(histories), width] on the table's device: means of similar fitted users."""
-        table = cast(Tensor, self.user_table()).detach()
-        if self._new_users is None:
-            fitted = table.float().cpu().numpy()
-            self._new_users = TableExtension(self.train.csr(), fitted, _NEIGHBOURS)
-        rows = self._new_users.extend(histories.csr(self.train.n_items))
-        return torch.from_numpy(rows).to(table)
-
-    @property
-    def vectors_rank(self) -> Literal["everything", "first stage"]:
-        """A linear part ranks what the vectors retrieve."""
-        return "everything" if self.linear is None else "first stage"
-
-    def item_vectors(self) -> Scores:
-        with self._scoring():
-            vectors = self.item_outputs().float()
-            if self.cold_items is not None and self.vectors_rank == "everything":
-                vectors = self.cold_items.item_vectors(vectors)
-            return cast(Scores, vectors.cpu().numpy())
-
-    def user_vectors(
-        self, histories: Sequences, users: Indices | None = None
-    ) -> Scores:
-        parts = []
-        with self._scoring():
-            for first in range(0, len(histories), _USERS_AT_ONCE):
-                part = np.arange(first, min(first + _USERS_AT_ONCE, len(histories)))
-                some, places = (
-                    histories.take(part),
-                    np.arange(len(part), dtype=np.int32),
-                )
-                rows = self.user_rows(some, None if users is None else users[part])
-                newest = None if self.cold_items is None else self.newest(some, places)
-                recent = self._recent(some, places)
-                parts.append(self.encode_users(rows, recent, newest).float().cpu())
-        return cast(Scores, torch.cat(parts).numpy())
-
-    def encode_users(
-        self, rows: Tensor | None, recent: Tensor | None, newest: Tensor | None
-    ) -> Tensor:
-        """`encode`, with what the scores of cold items need; newest: int64[m, l], -1 for none."""
-        vectors = self.encode(rows, recent)
-        if (
-            self.cold_items is None
-            or newest is None
-            or self.vectors_rank != "everything"
-        ):
-            return vectors
-        return self.cold_items.user_vectors(vectors.float(), newest)
-
-    def newest(self, sequences: Sequences | None, users: Indices) -> Tensor:
-        """int64[m, l] on the model's device: what `scores` reads of the newest items, or some."""
-        return cast(Tensor, self._recent(sequences, users, _NEWEST))
-
-    def _recent(
-        self, sequences: Sequences | None, users: Indices, otherwise: int = 0
-    ) -> Tensor | None:
-        """What `scores` reads of the newest items; `sequences` is by default all that is known."""
-        sampling = self.sampling()
-        length = sampling.length or otherwise
-        if not length:
-            return None
-        rows = self.known.sequences() if sequences is None else sequences
-        repeat = sampling.kind == "windows" and sampling.repeat
-        return recent_items(rows, users, length, repeat).to(self.device)
-
-    @contextlib.contextmanager
-    def _scoring(self) -> Iterator[None]:
-        """Evaluation mode without gradients; training mode comes back after it."""
-        was_training = self.net.training
-        if was_training:  # to walk through all modules takes as long as a small network
-            self.net.eval()
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            if was_training:
-                self.net.train()
 
     def extend(
         self,
@@ -408,7 +271,7 @@ class NeuralRecommender(Recommender):
         steps: int = 0,
         progress: bool | ProgressLike | None = None,
     ) -> Self:
-        """A new model with rows for new items and users; all else is as it was trained.
+        """Return a new model with rows for new users and items; all else is as it was trained.
 
         Parameters
         ----------
@@ -424,23 +287,87 @@ class NeuralRecommender(Recommender):
             then the network's own, and `cold_item_share` is not looked at
         steps : of training, by which only the new rows move, on the histories that hold them
         """
-        options = columns, length, cold_item_share, steps, make_progress(progress)
-        return cast(Self, extended(self, items, interactions, *options))
+        growth = self._growth(items, interactions, columns, length)
+        new_items = growth.items.new_rows
+        if not len(growth.users.new_rows) and not len(new_items):
+            raise DataError(
+                "nothing is new: the model knows all of these items and users already"
+            )
+        extended = self._with_rows(growth)
+        if steps:
+            seed = self.fitting.seed
+            train_new_rows(
+                extended,
+                growth,
+                steps,
+                seed,
+                make_progress(progress),
+            )
+        earlier = None
+        if self.cold_items is not None:
+            items_now = growth.items
+            earlier = self.cold_items.among(items_now.rows_after, items_now.n_after)
+        if length is not None or not len(new_items):
+            extended.cold_items = earlier
+        else:
+            extended.cold_items = fit_new_cold_items(
+                extended, growth, earlier, cold_item_share
+            )
+        return extended
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _growth(
+        self,
+        items: object,
+        interactions: object,
+        columns: tuple[str, ...],
+        length: float | None,
+    ) -> TableGrowth:
+        """Find out which users and items are new, and what is known of them."""
+        tables = item_tables(self.items, items, self.fitting.item_table)
+        if interactions is not None and not isinstance(interactions, Interactions):
+            interactions = load(interactions)
+        merged = merge_interactions(self.known, interactions, tables)
+        return TableGrowth(
+            self.known,
+            merged,
+            tables,
+            columns,
+            length,
+        )
+
+    def _with_rows(self, growth: TableGrowth) -> Self:
+        """Return a copy of the model with rows for new users and items."""
+        extended = type(self)(self.config)
+        extended._known = growth.merged
+        extended._train = growth.merged
+        extended.fitting = self.fitting
+        context = BuildContext(growth.merged, self.config.dim)
+        extended._build(context, seed=0)
+        extended._take_weights(self, growth)
+        extended.to(self.device)
+        extended.net.eval()
+        if self.linear is not None:
+            extended.linear = self.linear.extended(growth.merged, growth.shares)
+        return extended
+
+    def _arrays(self) -> Arrays:
         arrays = to_arrays(self.net.state_dict())
-        for part in (self.cold_items, self.linear):
-            arrays |= {} if part is None else part.arrays()
+        if self.cold_items is not None:
+            arrays |= self.cold_items.arrays()
+        if self.linear is not None:
+            arrays |= self.linear.arrays()
         return arrays
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         where = f"the saved {self.name}"
         cold_items = ColdItems.taken_from(arrays, self.train.n_items)
         self.linear = LinearPart.taken_from(arrays, self.train)
         # Settings that do not go with the arrays are refused before anything is allocated.
-        if (sketch := sketched(self.build, self.train, self.config.dim)) is not None:
-            check_tensors(sketch, arrays, where)
-        self._build(BuildContext(self.train, self.config.dim), seed=0)
+        without_memory = build_on_meta(self.build, self.train, self.config.dim)
+        if without_memory is not None:
+            check_tensors(without_memory, arrays, where)
+        context = BuildContext(self.train, self.config.dim)
+        self._build(context, seed=0)
         adopt_tensors(self.net, arrays, where)
         self.cold_items = cold_items
         self.net.eval()

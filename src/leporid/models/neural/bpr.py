@@ -10,17 +10,18 @@ for an item i the user has and an item j the user has not, drawn uniformly.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 from torch import Tensor, nn
 
-from leporid.config import Choice, Float, SearchSpace, setting
+from leporid.config import setting
 from leporid.models.neural.base import NeuralRecommender
-from leporid.models.neural.layers import table_bpr_loss
+from leporid.models.neural.bpr_loss import table_bpr_loss
 from leporid.models.neural.sampler import Batch, Sampling
-from leporid.models.neural.settings import TrainingConfig
+from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +36,12 @@ class BPRConfig(TrainingConfig):
 
 
 class BPRNetwork(nn.Module):
+    """A table of users and a table of items."""
+
     def __init__(self, context: BuildContext, config: BPRConfig) -> None:
         super().__init__()
-        self.users, self.items = context.user_table(), context.item_table()
+        self.users = context.user_table()
+        self.items = context.item_table()
 
 
 class BPR(NeuralRecommender):
@@ -47,16 +51,21 @@ class BPR(NeuralRecommender):
     config_class = BPRConfig
     config: BPRConfig
     network_class = BPRNetwork
-    recordable: ClassVar[bool] = True
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+    net: BPRNetwork
+    supports_cuda_graph = True
+    recipes: ClassVar[Recipes] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},
         "tuned": {
-            "batch_size": 8192, "steps": 3000, "lr": 0.005, "regularization": 0.02,
-            "init_scale": 0.1, "metric": "F1@10",
+            "batch_size": 8192,
+            "steps": 3000,
+            "lr": 0.005,
+            "regularization": 0.02,
+            "init_scale": 0.1,
+            "metric": "F1@10",
         },
-    }  # fmt: skip
-    general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {
+    }
+    general_by_kind: ClassVar[Recipes] = {
         "short histories": {"regularization": 0.03},
     }
     search_space: ClassVar[SearchSpace] = {
@@ -69,12 +78,18 @@ class BPR(NeuralRecommender):
         return Sampling("pairs", negatives=self.config.negatives)
 
     def loss(self, batch: Batch) -> Tensor:
-        tables = self.net.users.weight, self.net.items.weight
-        rows = batch.users, batch.positives, batch.negatives
-        return table_bpr_loss(*tables, *rows, self.config.regularization)
+        return table_bpr_loss(
+            self.net.users.weight,
+            self.net.items.weight,
+            batch.users,
+            batch.positives,
+            batch.negatives,
+            penalty=self.config.regularization,
+        )
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        return cast(Tensor, rows)
+        assert rows is not None
+        return rows
 
     def item_outputs(self) -> Tensor:
-        return cast(Tensor, self.net.items.weight)
+        return self.net.items.weight

@@ -18,17 +18,19 @@ compares each intent with the next one only: `recipe="authors"`.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.neural.graph import EdgeProducts, GraphConfig, GraphRecommender
+from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,49 +61,59 @@ class DGCFNetwork(nn.Module):
 
     def __init__(self, context: BuildContext, config: DGCFConfig) -> None:
         super().__init__()
-        self.users, self.items = context.user_table(), context.item_table()
-        self.edges, self.config = EdgeProducts(context.train.csr()), config
+        self.users = context.user_table()
+        self.items = context.item_table()
+        self.edges = EdgeProducts(context.train.csr())
+        self.config = config
 
     def forward(self) -> Tensor:
-        """float32[n_users + n_items, D]: the mean of all layers."""
+        """Return float32[n_users + n_items, D], the mean of all layers."""
         return self.route()[0]
 
     def route(self) -> tuple[Tensor, Tensor]:
-        """The final vectors, and S~ of the last iteration, float32[K, n_edges]."""
+        """Return the final vectors, and S~ of the last iteration, float32[K, n_edges]."""
         config = self.config
         x = torch.cat([self.users.weight, self.items.weight])
         total = x
         affinity = x.new_ones(config.intents, self.edges.n_edges)
         share = affinity.softmax(dim=0)
         for layer in range(config.layers):
+            in_last_layer = layer == config.layers - 1
             tail = self._unit(x).tanh()
             for iteration in range(config.iterations):
                 share = affinity.softmax(dim=0)
                 head = self.edges.propagate(self.edges.laplacian(share), x)
-                last = iteration == config.iterations - 1 and layer == config.layers - 1
-                if config.intents > 1 and not last:
-                    found = self.edges.affinity(self._unit(head), tail, config.intents)
-                    affinity = affinity + found
+                is_last = in_last_layer and iteration == config.iterations - 1
+                if config.intents > 1 and not is_last:
+                    affinity = affinity + self.edges.affinity(
+                        self._unit(head),
+                        tail,
+                        config.intents,
+                    )
             x = head
             total = total + x
         return total / (config.layers + 1), share
 
     def _unit(self, x: Tensor) -> Tensor:
-        return functional.normalize(
-            x.reshape(len(x), self.config.intents, -1), dim=2
-        ).flatten(1)
+        """Scale the chunk of each intent to length one."""
+        chunks = x.reshape(len(x), self.config.intents, -1)
+        return functional.normalize(chunks, dim=2).flatten(1)
 
 
 def distance_correlation(*samples: Tensor) -> Tensor:
-    """The mean dCor of all pairs of samples, float32[n, d] each: 0 iff independent."""
-    pairs = torch.triu_indices(
-        len(samples), len(samples), offset=1, device=samples[0].device
+    """Return the mean dCor of all pairs of samples, float32[n, d] each: 0 iff independent."""
+    count = len(samples)
+    row, column = torch.triu_indices(
+        count,
+        count,
+        offset=1,
+        device=samples[0].device,
     )
-    return distance_correlations(*samples)[pairs[0], pairs[1]].mean()
+    return distance_correlations(*samples)[row, column].mean()
 
 
 def distance_correlations(*samples: Tensor) -> Tensor:
-    """float32[K, K]: dCor (Szekely et al. 2007) of K samples float32[n, d] with each other."""
+    """Return dCor (Szekely et al. 2007) of K samples float32[n, d] with each other, [K, K]."""
     centred = torch.stack([_centred_distances(sample).flatten() for sample in samples])
     products = centred @ centred.T / centred.shape[1]
     covariance = products.clamp(min=1e-16).sqrt()
@@ -111,11 +123,13 @@ def distance_correlations(*samples: Tensor) -> Tensor:
 
 def _centred_distances(x: Tensor) -> Tensor:
     square = (x * x).sum(dim=1)
-    between = (square[:, None] + square[None, :] - 2 * x @ x.T).clamp(min=0)
+    squares = square[:, None] + square[None, :]
+    between = (squares - 2 * x @ x.T).clamp(min=0)
     # The root has no slope at 0, which the diagonal is made of.
     distance = (between + 1e-8).sqrt()
-    distance_less_columns = distance - distance.mean(dim=0, keepdim=True)
-    return distance_less_columns - distance.mean(dim=1, keepdim=True) + distance.mean()
+    by_column = distance.mean(dim=0, keepdim=True)
+    by_row = distance.mean(dim=1, keepdim=True)
+    return distance - by_column - by_row + distance.mean()
 
 
 class DGCF(GraphRecommender):
@@ -125,16 +139,25 @@ class DGCF(GraphRecommender):
     config_class = DGCFConfig
     config: DGCFConfig
     network_class = DGCFNetwork
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+    recipes: ClassVar[Recipes] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},
-        "authors": {"correlation_pairs": "next", "metric": "F1@10"},
-        "tuned": {
-            "batch_size": 16384, "steps": 1200, "eval_every": 200, "lr": 0.00899,
-            "regularization": 0.005506, "correlation_weight": 0.006739, "layers": 2,
-            "init_scale": 0.03, "metric": "F1@10",
+        "authors": {
+            "correlation_pairs": "next",
+            "metric": "F1@10",
         },
-    }  # fmt: skip
+        "tuned": {
+            "batch_size": 16384,
+            "steps": 1200,
+            "eval_every": 200,
+            "lr": 0.00899,
+            "regularization": 0.005506,
+            "correlation_weight": 0.006739,
+            "layers": 2,
+            "init_scale": 0.03,
+            "metric": "F1@10",
+        },
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
@@ -144,16 +167,21 @@ class DGCF(GraphRecommender):
     }
 
     def vector_loss(self, vectors: Tensor) -> Tensor | None:
-        """The correlation of intents, on a random sample of users and items."""
-        config, n_users = self.config, self.train.n_users
+        """Return the correlation of intents, on a random sample of users and items."""
+        config = self.config
         if config.intents == 1 or config.correlation_weight == 0:
             return None
+        n_users = self.train.n_users
         size = (config.correlation_nodes,)
         users = torch.randint(n_users, size, device=vectors.device)
-        items = torch.randint(n_users, len(vectors), size, device=vectors.device)
-        chunks = vectors.index_select(0, torch.cat([users, items])).chunk(
-            config.intents, dim=1
+        items = torch.randint(
+            n_users,
+            len(vectors),
+            size,
+            device=vectors.device,
         )
+        nodes = vectors.index_select(0, torch.cat([users, items]))
+        chunks = nodes.chunk(config.intents, dim=1)
         with torch.autocast(vectors.device.type, enabled=False):
             if config.correlation_pairs == "all":
                 return config.correlation_weight * distance_correlation(*chunks)

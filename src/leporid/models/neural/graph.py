@@ -5,7 +5,7 @@ symmetric, so the gradient of `A x` is `A` times the gradient.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,13 +16,12 @@ from torch import Tensor, nn
 from leporid.config import setting
 from leporid.models.closed_form.products import normalised
 from leporid.models.neural.base import NeuralRecommender
+from leporid.models.neural.bpr_loss import row_penalty, table_bpr_loss
 from leporid.models.neural.layers import (
     SparseProduct,
     apply,
     csr_tensor,
-    row_penalty,
     sparse_product,
-    table_bpr_loss,
 )
 from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.settings import TrainingConfig
@@ -44,49 +43,55 @@ class GraphRecommender(NeuralRecommender):
     """Trained by BPR on the final vectors of users, then items, that the network returns."""
 
     config: GraphConfig
-    recordable: ClassVar[bool] = True
+    supports_cuda_graph = True
 
     def sampling(self) -> Sampling:
         return Sampling("pairs", negatives=1)
 
     def loss(self, batch: Batch) -> Tensor:
-        """BPR on the final vectors, L2 on those of layer 0, and what a model adds."""
-        net, first = self.net, self.train.n_users
-        vectors = net()
-        items = batch.positives + first, batch.negatives + first
-        loss = table_bpr_loss(vectors, vectors, batch.users, *items)
+        """Return BPR on the final vectors, L2 on those of layer 0, and what a model adds."""
+        net = self.net
+        first_item = self.train.n_users
+        vectors: Tensor = net()
+        loss = table_bpr_loss(
+            vectors,
+            vectors,
+            batch.users,
+            batch.positives + first_item,
+            batch.negatives + first_item,
+        )
         if self.config.regularization:
-            rows = torch.cat([batch.positives, batch.negatives.reshape(-1)])
+            items = torch.cat([batch.positives, batch.negatives.reshape(-1)])
             penalty = row_penalty(net.users.weight, batch.users, len(batch))
-            penalty = penalty + row_penalty(net.items.weight, rows, len(batch))
+            penalty = penalty + row_penalty(net.items.weight, items, len(batch))
             loss = loss + self.config.regularization * penalty
         extra = self.vector_loss(vectors)
         return loss if extra is None else loss + extra
 
     def vector_loss(self, vectors: Tensor) -> Tensor | None:
-        """A further term on the final vectors of users, then items."""
+        """Return a further term on the final vectors of users, then items."""
         return None
 
-    def prepare(self) -> tuple[Tensor, Tensor]:
-        """Final vectors of all users, and of all items."""
-        vectors = self.net()
-        return vectors[: self.train.n_users], vectors[self.train.n_users :]
+    def prepare(self) -> Tensor:
+        """Return the final vectors of all users, then all items."""
+        vectors: Tensor = self.net()
+        return vectors
 
     def user_table(self) -> Tensor:
-        return cast(Tensor, self.prepared()[0])
+        return self.prepared()[: self.train.n_users]
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        return cast(Tensor, rows)
+        assert rows is not None
+        return rows
 
     def item_outputs(self) -> Tensor:
-        return cast(Tensor, self.prepared()[1])
+        return self.prepared()[self.train.n_users :]
 
 
 def bipartite(train: sparse.csr_array) -> sparse.csr_array:
-    """float32[n_users + n_items, n_users + n_items]: [[0, R], [R^T, 0]], indices sorted."""
-    graph = (
-        sparse.block_array([[None, train], [train.T, None]]).tocsr().astype(np.float32)
-    )
+    """Return [[0, R], [R^T, 0]], float32[n_users + n_items, n_users + n_items], indices sorted."""
+    blocks = sparse.block_array([[None, train], [train.T, None]])
+    graph = blocks.tocsr().astype(np.float32)
     graph.sort_indices()
     return sparse.csr_array(graph)
 
@@ -99,16 +104,16 @@ class Propagation(nn.Module):
     def __init__(self, train: sparse.csr_array) -> None:
         super().__init__()
         graph = normalised(bipartite(train))
-        parts = (
+        adjacency = csr_tensor(
             _int32(graph.indptr),
             _int32(graph.indices),
             torch.from_numpy(graph.data),
+            columns=graph.shape[1],
         )
-        tensor = csr_tensor(*parts, graph.shape[1])
-        self.register_buffer("adjacency", tensor, persistent=False)
+        self.register_buffer("adjacency", adjacency, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float32[n_users + n_items, c] to the same shape."""
+        """Return A x, float32[n_users + n_items, c] like x."""
         return apply(SparseProduct, self.adjacency, self.adjacency, x)
 
 
@@ -127,7 +132,8 @@ class EdgeProducts(nn.Module):
     def __init__(self, train: sparse.csr_array) -> None:
         super().__init__()
         graph = bipartite(train)
-        head = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+        nodes = np.arange(graph.shape[0])
+        head = np.repeat(nodes, np.diff(graph.indptr))
         # Edges are sorted by (head, tail); sorting by (tail, head) lists their mirror images.
         mirror = np.lexsort((head, graph.indices))
         self.register_buffer("indptr", _int32(graph.indptr), persistent=False)
@@ -140,15 +146,32 @@ class EdgeProducts(nn.Module):
         return len(self.tail)
 
     def propagate(self, weight: Tensor, x: Tensor) -> Tensor:
-        """out[h, k] = sum over e = (h, t) of weight[k, e] x[t, k]; [K, n_edges] and [n, K d]."""
+        """Return out[h, k] = sum over e = (h, t) of weight[k, e] x[t, k].
+
+        weight: [K, n_edges]; x: [n, K d].
+        """
         return apply(_EdgeSum, weight, x, self)
 
-    def affinity(self, a: Tensor, b: Tensor, intents: int) -> Tensor:
-        """float32[K, n_edges]: the dot product of chunk k of a[head] and of b[tail]."""
-        return apply(_EdgeDot, a, b, intents, self)
+    def affinity(
+        self,
+        a: Tensor,
+        b: Tensor,
+        intents: int,
+    ) -> Tensor:
+        """Return float32[K, n_edges], the dot product of chunk k of a[head] and of b[tail]."""
+        return apply(
+            _EdgeDot,
+            a,
+            b,
+            intents,
+            self,
+        )
 
     def laplacian(self, weight: Tensor) -> Tensor:
-        """float32[K, n_edges]: weight / sqrt(D_k(head) D_k(tail)), D_k the sums over a head."""
+        """Return weight / sqrt(D_k(head) D_k(tail)), float32[K, n_edges].
+
+        D_k are the sums over a head.
+        """
         return apply(_Laplacian, weight, self)
 
 
@@ -157,60 +180,91 @@ def _int32(array: NDArray[Any]) -> Tensor:
 
 
 def _square(edges: EdgeProducts, values: Tensor) -> Tensor:
-    return csr_tensor(edges.indptr, edges.tail, values, len(edges.indptr) - 1)
+    """Return the square matrix of the graph with these values on its edges."""
+    n_nodes = len(edges.indptr) - 1
+    return csr_tensor(
+        edges.indptr,
+        edges.tail,
+        values,
+        columns=n_nodes,
+    )
 
 
 def _chunked_product(
-    weight: Tensor, x: Tensor, edges: EdgeProducts, mirrored: bool = False
+    weight: Tensor,
+    x: Tensor,
+    edges: EdgeProducts,
+    mirrored: bool = False,
 ) -> Tensor:
-    """`EdgeProducts.propagate`, or its transpose."""
+    """Compute `EdgeProducts.propagate`, or its transpose if `mirrored`."""
     products = []
-    for values, part in zip(weight, x.chunk(weight.shape[0], dim=1), strict=True):
-        values = (
-            values.index_select(0, edges.mirror) if mirrored else values.contiguous()
-        )
-        products.append(sparse_product(_square(edges, values), part))
+    chunks = x.chunk(weight.shape[0], dim=1)
+    for values, chunk in zip(weight, chunks, strict=True):
+        if mirrored:
+            values = values.index_select(0, edges.mirror)
+        products.append(sparse_product(_square(edges, values.contiguous()), chunk))
     return torch.cat(products, dim=1)
 
 
-def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
-    """`EdgeProducts.affinity` without an array of size [n_edges, d]."""
-    a, b = a.float(), b.float()
-    if (
-        a.device.type != "cpu"
-    ):  # where the sampled product is far slower than plain gathers
+def _chunked_dots(
+    a: Tensor,
+    b: Tensor,
+    intents: int,
+    edges: EdgeProducts,
+) -> Tensor:
+    """Compute `EdgeProducts.affinity` without an array of size [n_edges, d]."""
+    a = a.float()
+    b = b.float()
+    if a.device.type != "cpu":
+        # The sampled product is far slower than plain gathers there.
         return _gathered_dots(a, b, intents, edges)
     pattern = _square(edges, torch.zeros(len(edges.tail)))
-    parts = zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
+    products = []
     with torch.autocast("cpu", enabled=False):
-        products = [
-            torch.sparse.sampled_addmm(
-                pattern, u.contiguous(), v.contiguous().T, beta=0.0
+        for left, right in zip(
+            a.chunk(intents, dim=1),
+            b.chunk(intents, dim=1),
+            strict=True,
+        ):
+            product = torch.sparse.sampled_addmm(
+                pattern,
+                left.contiguous(),
+                right.contiguous().T,
+                beta=0.0,
             )
-            for u, v in parts
-        ]
-        return torch.stack([product.values() for product in products])
+            products.append(product.values())
+        return torch.stack(products)
 
 
-def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
-    out = torch.empty(intents, len(edges.tail), device=a.device)
+def _gathered_dots(
+    a: Tensor,
+    b: Tensor,
+    intents: int,
+    edges: EdgeProducts,
+) -> Tensor:
+    """Compute `EdgeProducts.affinity` for `_EDGES` edges at a time."""
+    dots = torch.empty(intents, len(edges.tail), device=a.device)
     for first in range(0, len(edges.tail), _EDGES):
         part = slice(first, first + _EDGES)
-        product = a.index_select(0, edges.head[part]) * b.index_select(
-            0, edges.tail[part]
-        )
-        out[:, part] = product.view(len(product), intents, -1).sum(dim=2).T
-    return out
+        heads = a.index_select(0, edges.head[part])
+        tails = b.index_select(0, edges.tail[part])
+        products = (heads * tails).view(len(heads), intents, -1)
+        dots[:, part] = products.sum(dim=2).T
+    return dots
 
 
-def _row_sums(weight: Tensor, edges: EdgeProducts, mirrored: bool = False) -> Tensor:
-    """float32[K, n]: sums over the edges of each head, or mirrored of each tail."""
+def _row_sums(
+    weight: Tensor,
+    edges: EdgeProducts,
+    mirrored: bool = False,
+) -> Tensor:
+    """Return float32[K, n], sums over the edges of each head, or of each tail if `mirrored`."""
     ones = weight.new_ones(len(edges.indptr) - 1, weight.shape[0])
     return _chunked_product(weight, ones, edges, mirrored).T
 
 
 class _Laplacian(torch.autograd.Function):
-    """l_e = w_e r_h r_t with r = D^-1/2.
+    """Implement `EdgeProducts.laplacian`: l_e = w_e r_h r_t with r = D^-1/2.
 
     The gradient through D of a head is -1/2 r^2 times the sums of g_e l_e over all its edges.
     """
@@ -218,7 +272,8 @@ class _Laplacian(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, edges: EdgeProducts) -> Tensor:
         root = _row_sums(weight, edges).clamp(min=1e-12).rsqrt()
-        scale = root.index_select(1, edges.head).mul_(root.index_select(1, edges.tail))
+        scale = root.index_select(1, edges.head)
+        scale.mul_(root.index_select(1, edges.tail))
         ctx.save_for_backward(weight, root, scale)
         ctx.edges = edges
         return weight * scale
@@ -228,14 +283,22 @@ class _Laplacian(torch.autograd.Function):
         weight, root, scale = ctx.saved_tensors
         result = grads[0] * scale
         flow = result * weight
-        sums = _row_sums(flow, ctx.edges) + _row_sums(flow, ctx.edges, mirrored=True)
+        sums = _row_sums(flow, ctx.edges)
+        sums = sums + _row_sums(flow, ctx.edges, mirrored=True)
         through = sums.mul_(root).mul_(root).mul_(-0.5)
         return result.add_(through.index_select(1, ctx.edges.head)), None
 
 
 class _EdgeSum(torch.autograd.Function):
+    """Implement `EdgeProducts.propagate` with its gradients."""
+
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: Tensor, edges: EdgeProducts) -> Tensor:
+    def forward(
+        ctx: Any,
+        weight: Tensor,
+        x: Tensor,
+        edges: EdgeProducts,
+    ) -> Tensor:
         ctx.save_for_backward(weight, x)
         ctx.edges = edges
         return _chunked_product(weight, x, edges)
@@ -243,15 +306,23 @@ class _EdgeSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         weight, x = ctx.saved_tensors
-        grad_weight = grad_x = None
+        grad_weight = None
+        grad_x = None
         if ctx.needs_input_grad[0]:
             grad_weight = _chunked_dots(grads[0], x, len(weight), ctx.edges)
         if ctx.needs_input_grad[1]:
-            grad_x = _chunked_product(weight, grads[0], ctx.edges, mirrored=True)
+            grad_x = _chunked_product(
+                weight,
+                grads[0],
+                ctx.edges,
+                mirrored=True,
+            )
         return grad_weight, grad_x, None
 
 
 class _EdgeDot(torch.autograd.Function):
+    """Implement `EdgeProducts.affinity` with its gradients."""
+
     @staticmethod
     def forward(
         ctx: Any, a: Tensor, b: Tensor, intents: int, edges: EdgeProducts
@@ -265,9 +336,15 @@ class _EdgeDot(torch.autograd.Function):
         ctx: Any, *grads: Tensor
     ) -> tuple[Tensor | None, Tensor | None, None, None]:
         a, b = ctx.saved_tensors
-        grad_a = grad_b = None
+        grad_a = None
+        grad_b = None
         if ctx.needs_input_grad[0]:
             grad_a = _chunked_product(grads[0], b, ctx.edges)
         if ctx.needs_input_grad[1]:
-            grad_b = _chunked_product(grads[0], a, ctx.edges, mirrored=True)
+            grad_b = _chunked_product(
+                grads[0],
+                a,
+                ctx.edges,
+                mirrored=True,
+            )
         return grad_a, grad_b, None, None

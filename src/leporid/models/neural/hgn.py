@@ -15,19 +15,21 @@ r_uj: `recipe="authors"`.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.models.neural.base import NeuralRecommender
-from leporid.models.neural.layers import row_penalty, with_constant
+from leporid.models.neural.bpr_loss import row_penalty
+from leporid.models.neural.layers import with_constant
 from leporid.models.neural.sampler import Batch, Sampling
-from leporid.models.neural.settings import TrainingConfig
+from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +53,11 @@ class HGNNetwork(nn.Module):
 
     def __init__(self, context: BuildContext, config: HGNConfig) -> None:
         super().__init__()
+        dim = context.dim
         self.pooling = config.pooling
-        self.users, dim = context.user_table(), context.dim
-        self.items, self.outputs = context.item_table(), context.item_table()
+        self.users = context.user_table()
+        self.items = context.item_table()
+        self.outputs = context.item_table()
         self.feature_items = nn.Linear(dim, dim)
         """W_1 and b."""
         self.feature_user = nn.Linear(dim, dim, bias=False)
@@ -71,28 +75,27 @@ class HGNNetwork(nn.Module):
         for gate in gates:
             nn.init.xavier_uniform_(gate.weight)
         nn.init.zeros_(self.feature_items.bias)
-        self.bias = (
-            nn.Parameter(torch.zeros(context.train.n_items))
-            if config.item_bias
-            else None
-        )
-        """b."""
+        self.bias: nn.Parameter | None = None
+        """b, or None without `item_bias`."""
+        if config.item_bias:
+            self.bias = nn.Parameter(torch.zeros(context.train.n_items))
 
     def forward(self, user: Tensor, recent: Tensor) -> Tensor:
-        """[B, D]: the vector whose product with q_j is r_uj; user: [B, D], recent: [B, L, D]."""
+        """Return [B, D], the vector whose product with q_j is r_uj.
+
+        user: [B, D], recent: [B, L, D].
+        """
         feature = self.feature_items(recent) + self.feature_user(user)[:, None]
         gated = recent * feature.sigmoid()
         instance = self.instance_items(gated)[..., 0] + self.instance_user(user)
-        weight = instance.sigmoid()
-        whole = (
-            recent.shape[1]
-            if self.pooling == "length"
-            else weight.sum(dim=1, keepdim=True)
-        )
-        weight = weight / whole
+        weight: Tensor = instance.sigmoid()
+        if self.pooling == "length":
+            weight = weight / recent.shape[1]
+        else:
+            weight = weight / weight.sum(dim=1, keepdim=True)
         # Products and sums rather than einsum: its batches of tiny matrices are slow on a CPU.
-        pooled = (weight[..., None] * gated).sum(dim=1)
-        return cast(Tensor, user + pooled + recent.sum(dim=1))
+        pooled: Tensor = (weight[..., None] * gated).sum(dim=1)
+        return user + pooled + recent.sum(dim=1)
 
 
 class HGN(NeuralRecommender):
@@ -102,16 +105,29 @@ class HGN(NeuralRecommender):
     config_class = HGNConfig
     config: HGNConfig
     network_class = HGNNetwork
+    net: HGNNetwork
     reads_history = True
-    recordable: ClassVar[bool] = True
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {
-        "general": GENERAL | {"history": 3, "dim": 128, "linear_gain": "auto"},
-        "paper": {"metric": "F1@10"},
-        "authors": {"pooling": "gates", "item_bias": True, "metric": "F1@10"},
-        "tuned": {
-            "steps": 4000, "regularization": 0.0001, "init_scale": 0.1, "metric": "F1@10",
+    supports_cuda_graph = True
+    recipes: ClassVar[Recipes] = {
+        "general": GENERAL
+        | {
+            "history": 3,
+            "dim": 128,
+            "linear_gain": "auto",
         },
-    }  # fmt: skip
+        "paper": {"metric": "F1@10"},
+        "authors": {
+            "pooling": "gates",
+            "item_bias": True,
+            "metric": "F1@10",
+        },
+        "tuned": {
+            "steps": 4000,
+            "regularization": 0.0001,
+            "init_scale": 0.1,
+            "metric": "F1@10",
+        },
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
@@ -121,19 +137,24 @@ class HGN(NeuralRecommender):
     }
 
     def sampling(self) -> Sampling:
-        targets = self.config.targets
         return Sampling(
-            "windows", length=self.config.history, targets=targets, negatives=targets
+            "windows",
+            length=self.config.history,
+            targets=self.config.targets,
+            negatives=self.config.targets,
         )
 
     def loss(self, batch: Batch) -> Tensor:
+        """Return BPR over the items after each window, and L2 on the vectors of the batch."""
         net = self.net
         assert batch.history is not None
-        user, recent = net.users(batch.users), net.items(batch.history)
+        user = net.users(batch.users)
+        recent = net.items(batch.history)
         positives = batch.positives.reshape(len(batch), -1)
         rows = torch.cat([positives, batch.negatives], dim=1)
         targets = net.outputs(rows)
-        scores = (net(user, recent).float()[:, None] * targets).sum(dim=-1)
+        state = net(user, recent).float()
+        scores: Tensor = (state[:, None] * targets).sum(dim=-1)
         if net.bias is not None:
             scores = scores + net.bias[rows]
         positive, negative = scores.chunk(2, dim=1)
@@ -146,21 +167,25 @@ class HGN(NeuralRecommender):
         return loss
 
     def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        scores = torch.mm(self._next(rows, recent), self.net.outputs.weight.T)
+        target = self._next(rows, recent)
+        scores = torch.mm(target, self.net.outputs.weight.T)
         return scores if self.net.bias is None else scores + self.net.bias
 
     def _next(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """Return [m, D], the vector that the next item should resemble."""
         assert recent is not None
         # A user without history has only a row of the user table.
-        items = self.net.items(recent.clamp(min=0)) * (recent >= 0)[..., None]
-        return cast(Tensor, self.net(rows, items))
+        is_item = (recent >= 0)[..., None]
+        items = self.net.items(recent.clamp(min=0)) * is_item
+        vectors: Tensor = self.net(rows, items)
+        return vectors
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         target = self._next(rows, recent)
         return target if self.net.bias is None else with_constant(target)
 
     def item_outputs(self) -> Tensor:
-        items, bias = self.net.outputs.weight, self.net.bias
-        return cast(
-            Tensor, items if bias is None else torch.column_stack([items, bias])
-        )
+        items = self.net.outputs.weight
+        if self.net.bias is None:
+            return items
+        return torch.column_stack([items, self.net.bias])

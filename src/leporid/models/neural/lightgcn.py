@@ -11,15 +11,17 @@ trained by BPR with lambda |E^(0)|^2 on the vectors of the batch (Eq. 15).
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagation
+from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +31,17 @@ class LightGCNConfig(GraphConfig):
 
 
 class LightGCNNetwork(nn.Module):
+    """Two tables and the products with the user-item graph."""
+
     def __init__(self, context: BuildContext, config: LightGCNConfig) -> None:
         super().__init__()
-        self.users, self.items = context.user_table(), context.item_table()
-        self.graph, self.layers = Propagation(context.train.csr()), config.layers
+        self.users = context.user_table()
+        self.items = context.item_table()
+        self.graph = Propagation(context.train.csr())
+        self.layers = config.layers
 
     def forward(self) -> Tensor:
-        """float32[n_users + n_items, D]: the mean of all layers."""
+        """Return float32[n_users + n_items, D], the mean of all layers."""
         initial = torch.cat([self.users.weight, self.items.weight])
         # Horner's rule: the mean of A^l E needs L products and one buffer.
         total = initial
@@ -51,14 +57,20 @@ class LightGCN(GraphRecommender):
     config_class = LightGCNConfig
     config: LightGCNConfig
     network_class = LightGCNNetwork
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+    recipes: ClassVar[Recipes] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},
         "tuned": {
-            "batch_size": 16384, "steps": 3000, "eval_every": 200, "lr": 0.004696,
-            "regularization": 0.001006, "layers": 4, "init_scale": 0.3, "metric": "F1@10",
+            "batch_size": 16384,
+            "steps": 3000,
+            "eval_every": 200,
+            "lr": 0.004696,
+            "regularization": 0.001006,
+            "layers": 4,
+            "init_scale": 0.3,
+            "metric": "F1@10",
         },
-    }  # fmt: skip
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),

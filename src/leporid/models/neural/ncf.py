@@ -12,19 +12,20 @@ by the log loss (Eq. 7) with sampled negatives. The perceptron halves its width 
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.sampler import Batch, Sampling
-from leporid.models.neural.settings import TrainingConfig
+from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 _PAIRS = 2**18
 """User-item pairs scored at once: bounds memory, whatever the number of users asked for."""
@@ -40,7 +41,7 @@ class NCFConfig(TrainingConfig):
     negatives: int = setting(4, at_least=1)
     """Sampled items without interaction for each one with."""
     dropout: float = setting(0.0, at_least=0, below=1)
-    """On the input of each perceptron layer."""
+    """Dropout on the input of each perceptron layer."""
 
     def validate(self) -> None:
         if not self.layers:
@@ -52,14 +53,19 @@ class NCFNetwork(nn.Module):
 
     def __init__(self, context: BuildContext, config: NCFConfig) -> None:
         super().__init__()
-        self.gmf_users, self.mlp_users = context.user_table(), context.user_table()
-        self.gmf_items, self.mlp_items = context.item_table(), context.item_table()
+        self.gmf_users = context.user_table()
+        self.mlp_users = context.user_table()
+        self.gmf_items = context.item_table()
+        self.mlp_items = context.item_table()
         self.config = config
-        dim, first = context.dim, config.layers[0]
+        dim = context.dim
+        first_width = config.layers[0]
         # W [p; q] = W_p p + W_q q: the user's share is computed once for all items.
-        self.mlp_user = nn.Linear(dim, first)
-        self.mlp_item = nn.Linear(dim, first, bias=False)
-        self.mlp = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(config.layers))
+        self.mlp_user = nn.Linear(dim, first_width)
+        self.mlp_item = nn.Linear(dim, first_width, bias=False)
+        self.mlp = nn.ModuleList(
+            nn.Linear(before, after) for before, after in pairwise(config.layers)
+        )
         self.gmf_output = nn.Parameter(torch.ones(dim))
         """h on the product tower; ones make an untrained tower the dot product."""
         self.mlp_output = nn.Linear(config.layers[-1], 1)
@@ -70,25 +76,31 @@ class NCFNetwork(nn.Module):
         nn.init.zeros_(self.mlp_output.bias)
 
     def forward(
-        self, gmf_user: Tensor, mlp_user: Tensor, gmf_items: Tensor, mlp_items: Tensor
+        self,
+        gmf_user: Tensor,
+        mlp_user: Tensor,
+        gmf_items: Tensor,
+        mlp_items: Tensor,
     ) -> Tensor:
-        """[B, k] logits. users: [B, D] of each tower; items: [B, k, D], or [k, D] for all B."""
-        shared = gmf_items.ndim == 2
+        """Return logits [B, k].
+
+        users: [B, D] of each tower; items: [B, k, D] of each tower, or [k, D] for all B.
+        """
         weighted = gmf_user * self.gmf_output
-        product = (
-            weighted @ gmf_items.T
-            if shared
-            else (weighted[:, None] * gmf_items).sum(-1)
-        )
-        share = self.config.dropout
-        user = self.mlp_user(functional.dropout(mlp_user, share, self.training))
-        item = self.mlp_item(functional.dropout(mlp_items, share, self.training))
+        if gmf_items.ndim == 2:
+            product = weighted @ gmf_items.T
+        else:
+            product = (weighted[:, None] * gmf_items).sum(-1)
+        user = self.mlp_user(self._drop(mlp_user))
+        item = self.mlp_item(self._drop(mlp_items))
         hidden = functional.relu(user[:, None] + item)
         for layer in self.mlp:
-            hidden = functional.relu(
-                layer(functional.dropout(hidden, share, self.training))
-            )
-        return cast(Tensor, product + self.mlp_output(hidden)[..., 0])
+            hidden = functional.relu(layer(self._drop(hidden)))
+        perceptron: Tensor = self.mlp_output(hidden)[..., 0]
+        return product + perceptron
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.config.dropout, self.training)
 
 
 class NCF(NeuralRecommender):
@@ -98,18 +110,25 @@ class NCF(NeuralRecommender):
     config_class = NCFConfig
     config: NCFConfig
     network_class = NCFNetwork
+    net: NCFNetwork
     init_size = 0.01
     """Small: rows of items with few interactions never leave larger initial embeddings."""
-    recordable: ClassVar[bool] = True
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+    supports_cuda_graph = True
+    recipes: ClassVar[Recipes] = {
         "general": GENERAL | {"dropout": 0.5},
         "paper": {"metric": "F1@10"},
         "tuned": {
-            "batch_size": 4096, "steps": 2500, "eval_every": 125, "lr": 0.001177,
-            "weight_decay": 3.881e-07, "negatives": 6, "dropout": 0.0, "init_scale": 0.03,
+            "batch_size": 4096,
+            "steps": 2500,
+            "eval_every": 125,
+            "lr": 0.001177,
+            "weight_decay": 3.881e-07,
+            "negatives": 6,
+            "dropout": 0.0,
+            "init_scale": 0.03,
             "metric": "F1@10",
         },
-    }  # fmt: skip
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "weight_decay": Float(1e-7, 1e-3, log=True),
@@ -122,26 +141,36 @@ class NCF(NeuralRecommender):
         return Sampling("pairs", negatives=self.config.negatives)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Log loss: the first column is the positive, the others are negatives."""
+        """Return the log loss: the first column is the positive, the others are negatives."""
         net = self.net
         items = torch.cat([batch.positives[:, None], batch.negatives], dim=1)
-        users = net.gmf_users(batch.users), net.mlp_users(batch.users)
-        logits: Tensor = net(*users, net.gmf_items(items), net.mlp_items(items)).float()
+        logits: Tensor = net(
+            net.gmf_users(batch.users),
+            net.mlp_users(batch.users),
+            net.gmf_items(items),
+            net.mlp_items(items),
+        ).float()
         # -ln sigmoid(y) for the positive, -ln(1 - sigmoid(y)) for the negatives.
-        positive, negative = logits[:, :1], logits[:, 1:]
-        total = (
-            functional.softplus(-positive).sum() + functional.softplus(negative).sum()
-        )
-        return total / logits.numel()
+        positive = functional.softplus(-logits[:, :1]).sum()
+        negative = functional.softplus(logits[:, 1:]).sum()
+        return (positive + negative) / logits.numel()
 
     def prepare(self) -> Tensor:
-        """float32[n_users, 2 D]: the rows of both towers."""
-        return torch.cat([self.net.gmf_users.weight, self.net.mlp_users.weight], dim=1)
+        """Return float32[n_users, 2 D], the rows of both towers."""
+        gmf_users = self.net.gmf_users.weight
+        mlp_users = self.net.mlp_users.weight
+        return torch.cat([gmf_users, mlp_users], dim=1)
 
     def user_table(self) -> Tensor:
-        return cast(Tensor, self.prepared())
+        return self.prepared()
 
     def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        items = self.net.gmf_items.weight, self.net.mlp_items.weight
-        parts = torch.split(cast(Tensor, rows), max(1, _PAIRS // len(items[0])))
-        return torch.cat([self.net(*part.chunk(2, dim=1), *items) for part in parts])
+        assert rows is not None
+        gmf_items = self.net.gmf_items.weight
+        mlp_items = self.net.mlp_items.weight
+        parts = []
+        users_at_once = max(1, _PAIRS // len(gmf_items))
+        for part in torch.split(rows, users_at_once):
+            gmf_users, mlp_users = part.chunk(2, dim=1)
+            parts.append(self.net(gmf_users, mlp_users, gmf_items, mlp_items))
+        return torch.cat(parts)

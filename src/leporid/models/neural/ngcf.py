@@ -14,16 +14,18 @@ the transforms have biases; `normalize_layers=False` leaves the rows as they are
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, SearchSpace, setting
+from leporid.config import setting
 from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagation
+from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, SearchSpace
 
 _SLOPE = 0.2
 """Negative slope of LeakyReLU."""
@@ -47,21 +49,26 @@ class NGCFNetwork(nn.Module):
 
     def __init__(self, context: BuildContext, config: NGCFConfig) -> None:
         super().__init__()
-        self.users, self.items = context.user_table(), context.item_table()
-        self.graph, self.config = Propagation(context.train.csr()), config
-        pairs = list(pairwise([context.dim, *config.layers]))
-        self.aggregate = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
+        self.users = context.user_table()
+        self.items = context.item_table()
+        self.graph = Propagation(context.train.csr())
+        self.config = config
+        widths = list(pairwise([context.dim, *config.layers]))
+        aggregate = [nn.Linear(before, after) for before, after in widths]
+        self.aggregate = nn.ModuleList(aggregate)
         """W_1 of each layer, and the sum of the two biases."""
-        self.interact = nn.ParameterList(torch.empty(b, a) for a, b in pairs)
+        self.interact = nn.ParameterList(
+            torch.empty(after, before) for before, after in widths
+        )
         """W_2 of each layer."""
-        for linear in self.aggregate:
-            nn.init.xavier_uniform_(cast(Tensor, linear.weight))
-            nn.init.zeros_(cast(Tensor, linear.bias))
+        for linear in aggregate:
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
         for weight in self.interact:
             nn.init.xavier_uniform_(weight)
 
     def forward(self) -> Tensor:
-        """float32[n_users + n_items, D + sum of the widths]."""
+        """Return float32[n_users + n_items, D + sum of the widths]."""
         config = self.config
         x = torch.cat([self.users.weight, self.items.weight])
         joined = [x]
@@ -79,8 +86,12 @@ def _unit_rows(x: Tensor) -> Tensor:
     return x * square.clamp(min=1e-24).rsqrt()[:, None]
 
 
-def _drop_nodes(x: Tensor, share: float, training: bool) -> Tensor:
-    """Rows of a random share of the nodes are zero: A x then carries no message of theirs."""
+def _drop_nodes(
+    x: Tensor,
+    share: float,
+    training: bool,
+) -> Tensor:
+    """Set the rows of a random share of the nodes to zero, so that A x carries none of them."""
     if not training or share == 0:
         return x
     return x * functional.dropout(x.new_ones(len(x), 1), share)
@@ -93,15 +104,21 @@ class NGCF(GraphRecommender):
     config_class = NGCFConfig
     config: NGCFConfig
     network_class = NGCFNetwork
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+    recipes: ClassVar[Recipes] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},
         "tuned": {
-            "batch_size": 8192, "steps": 2500, "eval_every": 250, "lr": 0.002052,
-            "regularization": 0.0002706, "message_dropout": 0.3018, "node_dropout": 0.3621,
-            "init_scale": 0.03, "metric": "F1@10",
+            "batch_size": 8192,
+            "steps": 2500,
+            "eval_every": 250,
+            "lr": 0.002052,
+            "regularization": 0.0002706,
+            "message_dropout": 0.3018,
+            "node_dropout": 0.3621,
+            "init_scale": 0.03,
+            "metric": "F1@10",
         },
-    }  # fmt: skip
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),

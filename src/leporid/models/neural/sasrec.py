@@ -20,20 +20,22 @@ default is cross-entropy over all items, which is stronger. `block="ligr"` is fr
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import Choice, Float, Int, SearchSpace, setting
+from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.neural.base import NeuralRecommender
-from leporid.models.neural.layers import causal_attention, dropout, softmax_loss
+from leporid.models.neural.layers import causal_attention, dropout
 from leporid.models.neural.sampler import Batch, Sampling
-from leporid.models.neural.settings import TrainingConfig
+from leporid.models.neural.settings import Recipes, TrainingConfig
+from leporid.models.neural.softmax_loss import softmax_loss
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
+from leporid.search_space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,9 @@ class _Block(nn.Module):
 
     def __init__(self, config: SASRecConfig) -> None:
         super().__init__()
-        dim, self.heads, self.dropout = config.dim, config.heads, config.dropout
+        dim = config.dim
+        self.heads = config.heads
+        self.dropout = config.dropout
         self.kind = config.block
         self.attention_norm = nn.LayerNorm(dim)
         self.query_key_value = nn.Linear(dim, 3 * dim)
@@ -78,41 +82,52 @@ class _Block(nn.Module):
         self.inner = nn.Linear(dim, config.hidden)
         self.outer = nn.Linear(config.hidden, dim)
         if self.kind == "ligr":
-            self.attention_gate, self.network_gate = (
-                nn.Linear(dim, dim),
-                nn.Linear(dim, dim),
-            )
+            self.attention_gate = nn.Linear(dim, dim)
+            self.network_gate = nn.Linear(dim, dim)
             self.linear = nn.Linear(dim, config.hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self._add(x, "attention", self._attend)
         return self._add(x, "network", self._network)
 
-    def _add(self, x: Tensor, name: str, part: Callable[[Tensor], Tensor]) -> Tensor:
-        norm = getattr(self, f"{name}_norm")
+    def _add(
+        self,
+        x: Tensor,
+        name: str,
+        part: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """Add to x what a part of the block makes of it; `name` begins its norm and gate."""
+        norm = self.get_submodule(f"{name}_norm")
         if self.kind == "post":
-            return cast(Tensor, norm(x + self._drop(part(x))))
+            normalised: Tensor = norm(x + self._drop(part(x)))
+            return normalised
         change = self._drop(part(norm(x)))
         if self.kind == "ligr":
-            change = change * torch.sigmoid(getattr(self, f"{name}_gate")(x))
+            gate = self.get_submodule(f"{name}_gate")
+            change = change * torch.sigmoid(gate(x))
         return x + change
 
     def _attend(self, x: Tensor) -> Tensor:
         joint = self.query_key_value(x)
-        query, key, value = joint.unflatten(2, (3, self.heads, -1)).permute(
-            2, 0, 3, 1, 4
+        by_head = joint.unflatten(2, (3, self.heads, -1))
+        query, key, value = by_head.permute(2, 0, 3, 1, 4)
+        attended = causal_attention(
+            query,
+            key,
+            value,
+            self.dropout,
+            self.training,
         )
-        attended = causal_attention(query, key, value, self.dropout, self.training)
-        return cast(Tensor, self.attention_output(attended.transpose(1, 2).flatten(2)))
+        by_item = attended.transpose(1, 2).flatten(2)
+        output: Tensor = self.attention_output(by_item)
+        return output
 
     def _network(self, x: Tensor) -> Tensor:
-        inner = self.inner(x)
-        inner = (
-            functional.silu(inner) * self.linear(x)
-            if self.kind == "ligr"
-            else inner.relu()
-        )
-        return cast(Tensor, self.outer(self._drop(inner)))
+        hidden: Tensor = self.inner(x)
+        is_gated = self.kind == "ligr"
+        hidden = functional.silu(hidden) * self.linear(x) if is_gated else hidden.relu()
+        output: Tensor = self.outer(self._drop(hidden))
+        return output
 
     def _drop(self, x: Tensor) -> Tensor:
         return dropout(x, self.dropout, self.training)
@@ -123,28 +138,30 @@ class SASRecNetwork(nn.Module):
 
     def __init__(self, context: BuildContext, config: SASRecConfig) -> None:
         super().__init__()
-        self.items, self.dropout = context.item_table(), config.dropout
+        self.items = context.item_table()
+        self.dropout = config.dropout
         self.positions = nn.Embedding(config.length, config.dim)
         nn.init.normal_(self.positions.weight, std=0.02)
         self.input_scale = math.sqrt(config.dim) if config.scale_input else 1.0
         self.blocks = nn.ModuleList(_Block(config) for _ in range(config.layers))
         # The last block of the kind "post" has normalised its sum already.
-        self.norm = (
-            nn.Identity() if config.block == "post" else nn.LayerNorm(config.dim)
-        )
+        self.norm: nn.Module = nn.Identity()
+        if config.block != "post":
+            self.norm = nn.LayerNorm(config.dim)
 
     def forward(self, history: Tensor, position: Tensor) -> Tensor:
-        """[B, n, D]: the state after each item.
+        """Return [B, n, D], the state after each item.
 
         history: int64[B, n], items oldest first, then -1; position: their rows in that table.
         """
-        x = self.items(history.clamp(min=0)) * self.input_scale + self.positions(
-            position
-        )
-        x = dropout(x * (history >= 0)[..., None], self.dropout, self.training)
+        items = self.items(history.clamp(min=0)) * self.input_scale
+        x = items + self.positions(position)
+        is_item = (history >= 0)[..., None]
+        x = dropout(x * is_item, self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
-        return cast(Tensor, self.norm(x))
+        state: Tensor = self.norm(x)
+        return state
 
 
 def to_front(history: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,7 +171,8 @@ def to_front(history: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     length = history.shape[1]
     count = (history >= 0).sum(dim=1)
-    position = (torch.arange(length, device=history.device) - count[:, None]) % length
+    column = torch.arange(length, device=history.device)
+    position = (column - count[:, None]) % length
     return history.gather(1, position), position, count
 
 
@@ -165,23 +183,45 @@ class SASRec(NeuralRecommender):
     config_class = SASRecConfig
     config: SASRecConfig
     network_class = SASRecNetwork
+    net: SASRecNetwork
     reads_history = True
-    recordable: ClassVar[bool] = True
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+    supports_cuda_graph = True
+    recipes: ClassVar[Recipes] = {
         "paper": {
-            "loss": "sampled", "length": 200, "schedule": "constant", "scale_input": True,
+            "loss": "sampled",
+            "length": 200,
+            "schedule": "constant",
+            "scale_input": True,
             "metric": "F1@10",
         },
-        "tuned": {"dropout": 0.1, "steps": 5000, "init_scale": 0.1, "metric": "F1@10"},
-        "general": GENERAL | {"lr": 2e-3, "precision": "bf16", "linear_gain": "auto"},
-    }  # fmt: skip
-    general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {
+        "tuned": {
+            "dropout": 0.1,
+            "steps": 5000,
+            "init_scale": 0.1,
+            "metric": "F1@10",
+        },
+        "general": GENERAL
+        | {
+            "lr": 2e-3,
+            "precision": "bf16",
+            "linear_gain": "auto",
+        },
+    }
+    general_by_kind: ClassVar[Recipes] = {
         "short histories": {
-            "length": 50, "layers": 1, "dropout": 0.35, "batch_size": 256, "dim": 128,
+            "length": 50,
+            "layers": 1,
+            "dropout": 0.35,
+            "batch_size": 256,
+            "dim": 128,
             "hidden": 128,
         },
-        "large": {"eval_every": 250, "dim": 128, "hidden": 128},
-    }  # fmt: skip
+        "large": {
+            "eval_every": 250,
+            "dim": 128,
+            "hidden": 128,
+        },
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "weight_decay": Float(1e-6, 1e-1, log=True),
@@ -192,48 +232,57 @@ class SASRec(NeuralRecommender):
     }
 
     def sampling(self) -> Sampling:
-        sampled = self.config.loss == "sampled"
-        negatives = (self.config.negatives or 1) if sampled else 0
+        negatives = 0
+        if self.config.loss == "sampled":
+            negatives = self.config.negatives or 1
         return Sampling("sequences", length=self.config.length, negatives=negatives)
 
     def loss(self, batch: Batch) -> Tensor:
-        """All positions of all sequences at once; the mean over those with a next item."""
-        net = self.net
+        """Return the mean loss over all positions of all sequences that have a next item."""
         assert batch.history is not None
         history, position, _ = to_front(batch.history)
-        state, positives = net(history, position), batch.positives.gather(1, position)
-        negatives = batch.negatives.gather(
-            1, position[..., None].expand_as(batch.negatives)
-        )
+        state: Tensor = self.net(history, position)
+        positives = batch.positives.gather(1, position)
+        columns = position[..., None].expand_as(batch.negatives)
+        negatives = batch.negatives.gather(1, columns)
         if state.device.type == "cpu":
             # Leaving the padding out saves work; on a GPU it would wait for the device.
-            known = positives >= 0
-            state, positives, negatives = (
-                state[known],
-                positives[known],
-                negatives[known],
-            )
+            has_next = positives >= 0
+            state = state[has_next]
+            positives = positives[has_next]
+            negatives = negatives[has_next]
         if self.config.loss == "sampled":
             return self._sampled(state, positives, negatives)
-        return softmax_loss(state, net.items.weight, positives)
+        return softmax_loss(state, self.net.items.weight, positives)
 
-    def _sampled(self, state: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-        """-ln sigmoid(positive) - sum ln(1 - sigmoid(negative)), the mean over known positives.
+    def _sampled(
+        self,
+        state: Tensor,
+        positives: Tensor,
+        negatives: Tensor,
+    ) -> Tensor:
+        """Return the mean of -ln sigmoid(positive) - sum ln(1 - sigmoid(negative)).
 
         state: [..., D]; positives: int64[...], -1 for none; negatives: int64[..., k].
         """
         items = self.net.items
-        positive = (state.float() * items(positives.clamp(min=0))).sum(-1)
-        negative = (state.unsqueeze(-2) @ items(negatives).mT).squeeze(-2).float()
-        loss = functional.softplus(-positive) + functional.softplus(negative).sum(-1)
-        known = positives >= 0
-        return (loss * known).sum() / known.sum()
+        target = items(positives.clamp(min=0))
+        positive = (state.float() * target).sum(-1)
+        negative = state.unsqueeze(-2) @ items(negatives).mT
+        negative = negative.squeeze(-2).float()
+        negative_loss = functional.softplus(negative).sum(-1)
+        loss = functional.softplus(-positive) + negative_loss
+        has_next = positives >= 0
+        return (loss * has_next).sum() / has_next.sum()
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """Return the state after each user's newest item."""
         assert recent is not None
         history, position, count = to_front(recent)
-        newest = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.config.dim)
-        return cast(Tensor, self.net(history, position).gather(1, newest).squeeze(1))
+        states: Tensor = self.net(history, position)
+        last = (count - 1).clamp(min=0)[:, None, None]
+        newest = last.expand(-1, 1, self.config.dim)
+        return states.gather(1, newest).squeeze(1)
 
     def item_outputs(self) -> Tensor:
-        return cast(Tensor, self.net.items.weight)
+        return self.net.items.weight

@@ -1,6 +1,6 @@
-"""What a run is made with: settings, learning rate, device and seeds.
+"""What a training is made with: settings, learning rate, device, precision and seeds.
 
-What a step draws follows from the run's seed and its number alone.
+What a step draws follows from the training's seed and its number alone.
 """
 
 import contextlib
@@ -8,16 +8,20 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 import torch
 
-from leporid.config import Config, setting
+from leporid.config import Config, SettingValue, setting
 from leporid.machine import check_device
 
-_FIRST_RATE, _LAST_RATE = 1 / 25, 1e-4
-"""One-cycle: share of the highest rate at the first step and at the last."""
+Recipes: TypeAlias = dict[str, dict[str, SettingValue]]
+"""Named settings of a model."""
+_FIRST_RATE = 1 / 25
+"""One-cycle: share of the highest rate at the first step."""
+_LAST_RATE = 1e-4
+"""One-cycle: share of the highest rate at the last step."""
 _WARM_UP = 0.3
 """One-cycle: share of the steps in which the rate rises."""
 _RISING = 200
@@ -50,8 +54,8 @@ class TrainingConfig(Config):
     clip_norm: float = setting(0.0, at_least=0)
     """Largest norm of the gradient; 0 does not clip."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """Of the products in training. `auto`: bfloat16 on a GPU, float32 on a CPU. `bf16`: bfloat16 on
-    a CPU too, where it has instructions for it."""
+    """Precision of the products in training. `auto`: bfloat16 on a GPU, float32 on a CPU. `bf16`:
+    bfloat16 on a CPU too, where it has instructions for it."""
     cuda_graph: bool = True
     """On a GPU record the operations of a step once and replay them, where the model allows it."""
     freeze_steps: int = setting(0, at_least=-1)
@@ -63,7 +67,8 @@ class TrainingConfig(Config):
     item_table: str = ""
     """A file about the items: its columns get embeddings, which are added to the items' own."""
     user_table: str = ""
-    """The same for users, where the model has a table of them."""
+    """A file about the users: its columns get embeddings, which are added to the users' own, where
+    the model has a table of users."""
     linear_gain: float | Literal["auto"] = setting(0.0, at_least=0)
     """Weight of a linear model of the whole profile (SLIM) beside the network; `auto` is the best
     of nine on validation."""
@@ -90,54 +95,67 @@ class TrainingConfig(Config):
         return min(self.stop_at or self.steps, self.steps)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Like any settings; but `steps` given without `passes` are taken, all of them."""
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
+        """Build from a mapping; `steps` given without `passes` are all taken."""
         if "steps" in values and "passes" not in values:
-            values = {**values, "passes": 0.0}
+            values = {
+                **values,
+                "passes": 0.0,
+            }
         return super().from_dict(values)
 
 
 def learning_rate(config: TrainingConfig, step: int) -> float:
-    """The rate of optimiser step `step` (0 is the first)."""
-    done = step / config.steps
+    """Return the rate of optimiser step `step` (0 is the first)."""
     if config.schedule == "constant":
         return config.lr
     if config.schedule == "inverse-root":
-        return config.lr * min((step + 1) / _RISING, math.sqrt(_RISING / (step + 1)))
+        rising = (step + 1) / _RISING
+        falling = math.sqrt(_RISING / (step + 1))
+        return config.lr * min(rising, falling)
+    done = step / config.steps
     if config.schedule == "cosine":
         return config.lr * _cosine(1.0, 0.0, done)
     if done < _WARM_UP:
         return config.lr * _cosine(_FIRST_RATE, 1.0, done / _WARM_UP)
-    return config.lr * _cosine(1.0, _LAST_RATE, (done - _WARM_UP) / (1 - _WARM_UP))
+    done_after_warm_up = (done - _WARM_UP) / (1 - _WARM_UP)
+    return config.lr * _cosine(1.0, _LAST_RATE, done_after_warm_up)
 
 
 def averaging(config: TrainingConfig, step: int) -> float:
-    """The share of the old average that is kept after `step` steps."""
+    """Return the share of the old average that is kept after `step` steps."""
     if config.ema_share:
         return max(0.0, 1 - 1 / (config.ema_share * step))
     return config.ema_decay
 
 
-def _cosine(first: float, last: float, share: float) -> float:
-    """From `first` to `last` along half a cosine."""
-    return last + (first - last) * 0.5 * (1 + math.cos(math.pi * share))
+def _cosine(
+    first: float,
+    last: float,
+    share: float,
+) -> float:
+    """Go from `first` to `last` along half a cosine."""
+    height = 1 + math.cos(math.pi * share)
+    return last + (first - last) * 0.5 * height
 
 
 def derive_seed(seed: int, purpose: str, *parts: int) -> int:
-    """A 63-bit seed for one purpose (a word) and any numbers, such as the step."""
+    """Return a 63-bit seed for one purpose (a word) and any numbers, such as the step."""
     words = [seed & (2**64 - 1), zlib.crc32(purpose.encode()), *parts]
-    return int(
-        np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1)
-    )
+    sequence = np.random.SeedSequence(words)
+    (state,) = sequence.generate_state(1, np.uint64)
+    return int(state >> np.uint64(1))
 
 
 def generator(
-    device: torch.device, seed: int, purpose: str, *parts: int
+    device: torch.device,
+    seed: int,
+    purpose: str,
+    *parts: int,
 ) -> torch.Generator:
-    """A torch generator on `device`, seeded by `derive_seed`."""
-    return torch.Generator(device=device).manual_seed(
-        derive_seed(seed, purpose, *parts)
-    )
+    """Return a torch generator on `device`, seeded by `derive_seed`."""
+    derived = derive_seed(seed, purpose, *parts)
+    return torch.Generator(device=device).manual_seed(derived)
 
 
 def own_generators(device: torch.device) -> contextlib.AbstractContextManager[None]:
@@ -153,9 +171,10 @@ def seed_default(device: torch.device, seed: int) -> None:
 
 
 def mixed_precision(
-    precision: str, device: torch.device
-) -> contextlib.AbstractContextManager[Any]:
-    """A context for `TrainingConfig.precision`."""
+    precision: str,
+    device: torch.device,
+) -> contextlib.AbstractContextManager[object]:
+    """Return a context for `TrainingConfig.precision`."""
     narrow = device.type == "cuda" or (precision == "bf16" and has_bfloat16())
     if precision == "fp32" or not narrow:
         return contextlib.nullcontext()
@@ -165,13 +184,19 @@ def mixed_precision(
 def has_bfloat16() -> bool:
     """Whether this processor multiplies bfloat16 faster than float32, and torch may use it."""
     kinds = ("avx512_bf16", "amx_tile")
+    # Old versions of torch cannot tell.
     able = any(getattr(torch.cpu, f"_is_{kind}_supported", bool)() for kind in kinds)
     return able and torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
-    """`auto` is the first GPU where there is one, else the CPU; refuses one that is not there."""
+    """Return the device that is meant; `auto` is the first GPU where there is one, else the CPU.
+
+    A device that is not there is refused.
+    """
     check_device(device)
     if str(device) != "auto":
         return torch.device(device)
-    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    if torch.cuda.is_available():
+        return torch.device("cuda", 0)
+    return torch.device("cpu")

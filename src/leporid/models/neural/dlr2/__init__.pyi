@@ -1,2 +1,2 @@
+from .config import DLR2Config as DLR2Config
 from .model import DLR2 as DLR2
-from .network import DLR2Config as DLR2Config

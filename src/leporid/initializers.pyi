@@ -1,0 +1,11 @@
+from .embeddings import Embedding as Embedding
+from .embeddings import InitialEmbeddings as InitialEmbeddings
+from .embeddings import Initializer as Initializer
+from .embeddings import InitializerConfig as InitializerConfig
+from .embeddings import available as available
+from .embeddings import cached_fit as cached_fit
+from .embeddings import describe as describe
+from .embeddings import get as get
+from .embeddings import initial_embeddings as initial_embeddings
+from .embeddings import register as register
+from .embeddings import standardize as standardize
