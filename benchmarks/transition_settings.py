@@ -29,6 +29,8 @@ LOGS = {
     "tafeng": 1,
 }
 """The core filter of each log."""
+SAME_SOURCE = {"ml-1m": "ml-1m-r3", "ml-1m-r3": "ml-1m"}
+"""Logs made of the same ratings; they are left out together."""
 USERS = 3000
 """Users of the validation part that are evaluated, at most."""
 CLASSICAL = ("slim", "ease", "itemknn")
@@ -102,12 +104,12 @@ def shares_of_best(rows: list[dict[str, float | str]]) -> dict[str, list[float]]
 def add_choices_of_the_others(rows: list[dict[str, float | str]]) -> None:
     """Write to each row the default's share of the best, the others' choice, and its share."""
     shares = shares_of_best(rows)
+    logs = [str(found["log"]) for found in rows]
     for place, found in enumerate(rows):
-
-        def without(name: str, left_out: int = place) -> float:
-            return sum(shares[name]) - shares[name][left_out]
-
-        choice = max(SETTINGS, key=without)
+        left_out = {logs[place], SAME_SOURCE.get(logs[place])}
+        others = [other for other, log in enumerate(logs) if log not in left_out]
+        sums = {name: sum(shares[name][other] for other in others) for name in SETTINGS}
+        choice = max(sums, key=sums.__getitem__)
         found["default, of the best"] = round(shares["default"][place], 3)
         found["what the other logs choose"] = choice
         found["their choice, of the best"] = round(shares[choice][place], 3)
