@@ -18,7 +18,7 @@ from leporid.data import Interactions, Split
 from leporid.errors import LeporidWarning
 from leporid.graph import canonical
 from leporid.models import Recommender
-from leporid.models.closed_form.ials import Columns, IALSConfig
+from leporid.models.closed_form.ials import FixedSide, IALSConfig
 from tests.test_contract import SETTINGS, make_split
 
 USING = ("ease", "ials", "itemknn", "userknn")
@@ -54,7 +54,7 @@ def test_a_half_step_of_ials_solves_the_weighted_normal_equations() -> None:
     x[3] = 0.0
     q = rng.normal(size=(23, 6)).astype(np.float32)
     config = IALSConfig(dim=6, l2=0.03, unobserved_weight=0.2, frequency_exponent=0.7)
-    found = Columns.of(q, config).solve(canonical(sparse.csr_array(x)))
+    found = FixedSide.of(q, config).solve(canonical(sparse.csr_array(x)))
     wide = q.astype(np.float64)
     for row in range(14):
         penalty = config.l2 * (x[row].sum() + 0.2 * 23) ** 0.7
