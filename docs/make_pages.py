@@ -66,6 +66,7 @@ QUESTIONS = {
     "linear_part": "What does the linear part do where the order is hidden?",
     "linear_models": "Which linear model should a network have beside it?",
     "two_versions": "What has the redesign of 0.8.0 done to the speed?",
+    "redesign_speed": "What has the redesign of 0.9.0 done to the speed?",
     "transition_settings": "Which settings of transitions suit which data set?",
     "walk_normalize": "When should the targets of a random walk sum to 1?",
     "scale": "How does LEPORID grow with the number of users?",
