@@ -136,7 +136,8 @@ def fit(
     the better one on validation is returned.
     """
     compares = compare_features and can_compare_features(spec, split, context)
-    warn_of_replaced_checkpoint(context)
+    if spec.model_class.takes_initial_vectors:
+        warn_of_replaced_checkpoint(context)
     context = replace(context, init=fit_init(spec, split, context))
     model = spec.model_class(spec.settings)
     fitted = model.fit(split, seed=spec.seed, context=context)
