@@ -24,7 +24,7 @@ FOR_OTHER_PACKAGES = {
         "Duplicates",
         "as_log",
         "is_log",
-        "expect",
+        "HeldOut",
         "first_of_pairs",
         "DATASETS",
         "PROTOCOLS",

@@ -4,7 +4,6 @@ from .arguments import check_argument as check_argument
 from .arguments import checks_arguments as checks_arguments
 from .arguments import described as described
 from .arguments import is_table as is_table
-from .arguments import takes_exclude_seen as takes_exclude_seen
 from .artifacts import Array as Array
 from .artifacts import cache_directory as cache_directory
 from .artifacts import check_csr as check_csr

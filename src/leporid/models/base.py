@@ -32,7 +32,6 @@ from leporid.foundation import (
     SearchSpace,
     SettingValue,
     checks_arguments,
-    takes_exclude_seen,
 )
 from leporid.models import registry
 from leporid.models.context import FitContext
@@ -290,7 +289,6 @@ class Recommender(abc.ABC):
         refitted.fitting = refitted.fitting.replace(final=True)
         return refitted
 
-    @takes_exclude_seen
     @checks_arguments()
     def recommend(
         self,
@@ -312,7 +310,6 @@ class Recommender(abc.ABC):
         top = self._top_k(indices, n, include_seen, allowed)
         return self._external(top, is_id(users))
 
-    @takes_exclude_seen
     @checks_arguments()
     def recommend_history(
         self,
@@ -345,7 +342,6 @@ class Recommender(abc.ABC):
         )
         return self._external(top, is_single)
 
-    @takes_exclude_seen
     @checks_arguments()
     def recommend_frame(
         self,
@@ -364,7 +360,7 @@ class Recommender(abc.ABC):
         no_lists = list_schema(self.users, self.items).empty_table()
         return pa.concat_tables([no_lists, *frames])
 
-    @takes_exclude_seen
+    @checks_arguments()
     def top_k(
         self,
         users: Indices,

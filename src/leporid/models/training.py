@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from leporid.data import ItemTable, Split, expect
+from leporid.data import ItemTable, Split
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
 from leporid.errors import ConfigError, closest, warn
 from leporid.foundation import (
@@ -88,7 +88,6 @@ def train(  # noqa: PLR0913 - public: what a training can be told
         A `final` fit repeats the same number of steps and does not ask them again.
     settings : settings of the model, which win over those of the recipe
     """
-    expect(split, Split, "train(model, split)")
     check_device(device)
     if checkpoint is not None:
         check_output_folder(checkpoint)

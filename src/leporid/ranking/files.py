@@ -19,7 +19,6 @@ from leporid.foundation import (
     check_output_file,
     checks_arguments,
     described,
-    takes_exclude_seen,
 )
 from leporid.ranking.bound_rules import BoundRules
 from leporid.ranking.lists import (
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from leporid.ranking.lists import ListModel
 
 
-@takes_exclude_seen
 @checks_arguments()
 def write_recommendations(  # noqa: PLR0913 (options are spelled out)
     model: ListModel,

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TypedDict
 
 from leporid import embeddings
-from leporid.data import Part, Split, expect, inner_validation_split
+from leporid.data import Part, Split, inner_validation_split
 from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
 from leporid.evaluation import evaluate, parse_metric
@@ -344,7 +344,6 @@ def result_of(study: Study, finished: Sequence[FinishedTrial]) -> TuningResult:
 
 def check_goal(metric: str, split: Split) -> None:
     """Refuse a metric that nobody maximises, and a split without a validation part."""
-    expect(split, Split, "tune(model, split)")
     if parse_metric(metric)[0] in ("Popularity", "Gini"):
         raise ConfigError(
             f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10"
