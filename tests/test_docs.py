@@ -228,7 +228,7 @@ def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> No
     records = []
     for init, hits in (("random", [1, 0, 0, 0]), ("leporid", [1, 1, 1, 0])):
         for seed in (1, 2):
-            record = RunRecord.make(
+            record = RunRecord(
                 dataset="toy", experiment="models", model="bpr", init=init, recipe=None,
                 seed=seed, config={}, valid_metrics={},
                 metrics={"HR@10": sum(hits) / 4, "F1@10": sum(hits) / 40},

@@ -24,7 +24,7 @@ def write(root: Path, hits: int, seeds: int = 3, model: str = "sasrec", **cell: 
     for seed in range(1, seeds + 1):
         own = hits + seed - 2
         asked = {"settings": cell.get("settings", {}), "variant": cell.get("variant")}
-        record = RunRecord.make(
+        record = RunRecord(
             dataset="toy", experiment="leave-last-out", model=model, init=init, recipe="general",
             seed=seed, config={}, valid_metrics={"NDCG@10": own / USERS}, tail_metrics={},
             metrics={"NDCG@10": own / USERS, "HR@10": own / USERS}, seconds=1.0, device="cpu",

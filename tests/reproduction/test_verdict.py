@@ -78,7 +78,7 @@ def test_level_needs_the_effect_outside_the_interval() -> None:
 def write(root: Path, init: str, seed: int, hits: list[int], **fields: Any) -> None:
     rate = sum(hits) / len(hits)
     fields = {"experiment": "models", "recipe": None, "config": {}, **fields}
-    record = RunRecord.make(
+    record = RunRecord(
         dataset="toy", model="bpr", init=init, seed=seed, valid_metrics={},
         metrics={"HR@10": rate, "F1@10": rate / 5},
         tail_metrics={"HR@10": rate / 2, "F1@10": rate / 10}, seconds=7.0, peak_memory_mb=1.0,

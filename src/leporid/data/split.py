@@ -23,7 +23,7 @@ from leporid.data.interactions import Interactions
 from leporid.data.loading import as_log
 from leporid.data.sequences import Sequences
 from leporid.errors import ConfigError, DataError, UnknownNameError, warn
-from leporid.foundation import artifacts, checks_arguments
+from leporid.foundation import JsonValue, artifacts, checks_arguments
 
 Part = Literal["valid", "test"]
 PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
@@ -165,6 +165,25 @@ class Split:
         """A hash of the three parts, and of whether repeats are targets."""
         parts = (part.digest[:8] for part in self._parts().values())
         return "-".join(parts) + "-seen" * self.include_seen
+
+    def summary(self) -> dict[str, JsonValue]:
+        """Return what a record keeps of the data: protocol, digest, size of the training part."""
+        facts: dict[str, JsonValue] = {
+            "protocol": self.protocol,
+            "data_digest": self.digest,
+            "train": {**self.train.stats().as_dict()},
+        }
+        users = self.users
+        items = self.items
+        if users.core or items.core:
+            facts["core"] = {
+                "k": max(users.core, items.core),
+                "dropped_users": len(users.dropped or ()),
+                "dropped_items": len(items.dropped or ()),
+            }
+        if self.include_seen:
+            facts["include_seen"] = True
+        return facts
 
     def including_seen(self, include_seen: bool | None = True) -> Self:
         """Return the same parts with `include_seen` (None: as it is); warn if repeats are rare."""

@@ -39,6 +39,7 @@ from .config import SettingDescription as SettingDescription
 from .config import SettingValue as SettingValue
 from .config import checked as checked
 from .config import checked_settings as checked_settings
+from .config import from_mapping as from_mapping
 from .config import setting as setting
 from .hashing import canonical_hash as canonical_hash
 from .html import Series as Series

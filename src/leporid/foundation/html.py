@@ -79,6 +79,12 @@ def chart_html(
     )
 
 
+def charts_html(curves: Sequence[Series], x_name: str) -> str:
+    """Draw a chart of each curve, beside each other; empty if no curve has a point."""
+    charts = "".join(chart_html([curve], x_name, curve.name) for curve in curves)
+    return f"<div class='charts'>{charts}</div>" if charts else ""
+
+
 def bars_html(
     values: Mapping[str, float],
     caption: str,

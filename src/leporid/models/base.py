@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
@@ -32,6 +32,7 @@ from leporid.foundation import (
     SearchSpace,
     SettingValue,
     checks_arguments,
+    from_mapping,
 )
 from leporid.models import registry
 from leporid.models.context import FitContext
@@ -259,7 +260,7 @@ class Recommender(abc.ABC):
         self._begin(split, context)
         self._fit(split, seed, context)
         self._known = split.train_valid
-        self.fitting = self.fitting.replace(seed=seed)
+        self.fitting = replace(self.fitting, seed=seed)
         self._finish(split, seed, context)
         return self
 
@@ -286,7 +287,7 @@ class Recommender(abc.ABC):
             include_seen=self.fitting.include_seen,
         )
         refitted = self._refit(final_split, init, context)
-        refitted.fitting = refitted.fitting.replace(final=True)
+        refitted.fitting = replace(refitted.fitting, final=True)
         return refitted
 
     @checks_arguments()
@@ -429,7 +430,7 @@ class Recommender(abc.ABC):
         saved = SavedModel(
             name=self.name,
             config=self.config.to_dict(),
-            fitting=self.fitting.to_dict(),
+            fitting=asdict(self.fitting),
             learnt=self._arrays(),
             known=self.known,
             train=self.train,
@@ -455,7 +456,7 @@ class Recommender(abc.ABC):
             )
         config = model_class.config_class.from_dict(saved.config)
         model: Self = model_class(config)
-        model.fitting = Fitting.from_dict(saved.fitting)
+        model.fitting = from_mapping(Fitting, saved.fitting)
         model._known = saved.known
         model._train = saved.train
         try:
@@ -515,8 +516,9 @@ class Recommender(abc.ABC):
             )
         # A final fit comes after one that has said so.
         is_final = split.protocol == "everything"
-        can_ignore_weights = not (self.uses_weights or self.combines or is_final)
-        if can_ignore_weights and split.train.has_weights:
+        uses_weights = self.uses_weights or self.combines
+        has_weights = split.train.weight is not None and split.train.has_weights
+        if has_weights and not uses_weights and not is_final:
             warn(
                 f"{self.name} cannot use weights: every interaction counts the same "
                 f"(see `leporid models`)",

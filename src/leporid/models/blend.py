@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +22,13 @@ from leporid.evaluation import (
     ingredients,
     parse_metric,
 )
-from leporid.foundation import Config, ProgressLike, SettingValue, setting
+from leporid.foundation import (
+    Config,
+    ProgressLike,
+    SettingValue,
+    from_mapping,
+    setting,
+)
 from leporid.models import registry as catalogue
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
@@ -181,10 +187,7 @@ class Blend(Recommender):
             for key, array in member._arrays().items()
         }
         text = json.dumps(
-            [
-                {**m.fitting.to_dict(), "config": m.config.to_dict()}
-                for m in self.members
-            ]
+            [{**asdict(m.fitting), "config": m.config.to_dict()} for m in self.members]
         )
         return {"fittings": np.frombuffer(text.encode(), np.uint8), **arrays}
 
@@ -206,7 +209,7 @@ class Blend(Recommender):
             kind = catalogue.get(entry.model)
             member = kind(kind.config_class.from_dict(fitting.pop("config")))
             member._train, member._known = self._train, self._known
-            member.fitting = Fitting.from_dict(fitting)
+            member.fitting = from_mapping(Fitting, fitting)
             member._restore(arrays_under(arrays, f"{number}."))
             members.append(member)
         self.members = tuple(members)

@@ -35,7 +35,7 @@ class Schedule(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitting(Config):
+class Fitting:
     """How a model was fitted. Saved with it."""
 
     seed: int = 0

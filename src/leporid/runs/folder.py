@@ -60,25 +60,24 @@ def save_run(run: Run, folder: str | Path) -> RunRecord:
 
     An earlier run in the folder is replaced; a crash leaves either the earlier run or this one.
     """
+    record = record_of(run)
     with atomic_folder(folder, without=OF_EARLIER_RUN) as fresh:
-        record = write_run_files(run, fresh)
+        write_run_files(run, record, fresh)
         write_train_report(fresh / REPORT, run, record, Path(folder))
     return record
 
 
-def write_run_files(run: Run, fresh: Path) -> RunRecord:
+def write_run_files(run: Run, record: RunRecord, fresh: Path) -> None:
     """Write models, record, outcomes and history of a run into a new folder."""
-    record = record_of(run)
+    if run.model.history is not None:
+        run.model.history.to_csv(fresh / HISTORY)
     run.deployed.save(fresh / "model")
     if run.final is not None:
         run.model.save(fresh / "validated")
-    if run.model.history is not None:
-        run.model.history.to_csv(fresh / HISTORY)
     run.test.save_hits(fresh / f"record{USERS}")
     write_json(fresh / RECORD, record.to_dict())
     parts = [part for part in _PARTS if (fresh / part).is_file()]
     write_manifest(fresh, "run", RECORD, *parts)
-    return record
 
 
 def execute_to_folder(

@@ -41,8 +41,9 @@ class TopPop(Recommender):
         users: Indices,
         history: Sequences | None = None,
     ) -> Scores:
-        users = self._check_users(users)
-        return np.repeat(self.popularity[None, :], len(users), axis=0)
+        return np.repeat(
+            self.popularity[None, :], len(self._check_users(users)), axis=0
+        )
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         return np.repeat(self.popularity[None, :], len(histories), axis=0)

@@ -221,7 +221,8 @@ class NeuralRecommender(NetworkScoring):
         origin = provenance(context.init)
         if context.warm_start is not None:
             origin = context.warm_start.fitting.init
-        self.fitting = self.fitting.replace(
+        self.fitting = replace(
+            self.fitting,
             init=origin,
             steps=self.history.steps,
             best_step=self.history.best_step,
