@@ -257,4 +257,4 @@ def test_settings_of_no_initialiser_are_refused(init: list[str], tmp_path: Path)
         app, ["train", "log.csv", "-o", str(tmp_path), *init, "--init-set", "k=5"]
     )
     assert isinstance(done.exception, ConfigError)
-    assert "--init-set needs an initialiser" in str(done.exception)
+    assert "--init-set" in str(done.exception)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type
 import typer
 from typer import Argument, Option
 
+from leporid import models
 from leporid.cli.printing import show as show
 from leporid.errors import ConfigError, UnknownNameError
 
@@ -41,6 +42,10 @@ SplitSource = Annotated[
 
 class DeviceName(str):
     """The help of an option that names a device: it is checked before a command begins."""
+
+
+class ModelName(str):
+    """The help of an option that names a model: it is looked up before a command begins."""
 
 
 class OutputFolder(str):
@@ -273,13 +278,15 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check_value(help: str | None, value: object) -> None:
-    """Refuse a device that is not there, and a path that cannot be written."""
+    """Refuse a device or a model that is not there, and a path that cannot be written."""
     from leporid.foundation import check_device, check_output_file, check_output_folder
 
     if not isinstance(value, str | Path):
         return
     if isinstance(help, DeviceName):
         check_device(str(value))
+    elif isinstance(help, ModelName):
+        models.get(str(value))
     elif isinstance(help, OutputFolder) and Path(value).suffix != ".safetensors":
         check_output_folder(value)
     elif isinstance(help, OutputFolder | OutputFile):  # vectors can be one file

@@ -138,7 +138,7 @@ def _rows_of(
 
 
 def _check_model(
-    model: Scorer | TensorScorer | ScoreFunction,
+    model: Evaluable,
     split: Split,
     part: Part,
 ) -> None:

@@ -198,9 +198,10 @@ def _check_seen(
     n_items: int,
 ) -> None:
     """Refuse seen items of another number of users, or that are no item indices."""
-    if len(seen) != m:
+    n_users = len(seen.indptr) - 1
+    if n_users != m:
         raise DataError(
-            f"scores have {m} rows, but seen items were given for {len(seen)}"
+            f"scores have {m} rows, but seen items were given for {n_users}"
         )
     used = seen.items[seen.indptr[0] : seen.indptr[-1]]
     if len(used) and (used.min() < 0 or used.max() >= n_items):

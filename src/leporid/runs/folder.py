@@ -74,8 +74,8 @@ def write_run_files(run: Run, record: RunRecord, fresh: Path) -> None:
     run.deployed.save(fresh / "model")
     if run.final is not None:
         run.model.save(fresh / "validated")
-    run.test.save_hits(fresh / f"record{USERS}")
     write_json(fresh / RECORD, record.to_dict())
+    run.test.save_hits(fresh / f"record{USERS}")
     parts = [part for part in _PARTS if (fresh / part).is_file()]
     write_manifest(fresh, "run", RECORD, *parts)
 

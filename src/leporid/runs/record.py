@@ -154,17 +154,17 @@ def record_of(run: Run) -> RunRecord:
         "seen": "train and validation" if model.reads_history else "train only",
         **run.split.summary(),
         **test.summary(),
-        **spec.extra,
     }
+    # Among a handful of users with something to find there may be none of the tail.
+    tail = test.mean(stratum="tail-users") if test.has_users("tail-users") else {}
     training = model.training_summary()
     if training:
         extra["training"] = training
+    extra |= spec.extra
     if run.check is not None:
         extra["baselines"] = run.check.to_dict()
     if run.final is not None and run.final_cost is not None:
         extra["final"] = final_facts(run.final, run.final_cost)
-    # Among a handful of users with something to find there may be none of the tail.
-    tail = test.mean(stratum="tail-users") if test.has_users("tail-users") else {}
     return RunRecord(
         dataset=spec.dataset,
         experiment=spec.experiment,
@@ -172,13 +172,13 @@ def record_of(run: Run) -> RunRecord:
         init=spec.model.init_name,
         recipe=spec.model.recipe,
         seed=spec.model.seed,
+        device=model.device_name,
         config=model.config.to_dict(),
         metrics=test.mean(),
         valid_metrics=run.validation,
         tail_metrics=tail,
         seconds=run.cost.seconds,
         peak_memory_mb=run.cost.peak_memory_mb,
-        device=model.device_name,
         extra=extra,
         spec_hash=spec.spec_hash or "",
     )
