@@ -44,7 +44,7 @@ FOR_OTHER_PACKAGES = {
     },
     "embeddings": {
         *("Landmarks", "TableExtension", "basis_size", "cached_fit", "column_signs"),
-        *("content_edges", "fill_isolated_rows", "landmark_count", "landmark_neighbours"),
+        *("content_edges", "landmark_count", "landmark_neighbours"),
         *("laplacian_operator", "nearest_by_content", "principal_components"),
         *("regularized_degrees", "scale_for_model", "standardizes", "truncated_svd"),
     },

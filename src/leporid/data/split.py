@@ -48,7 +48,7 @@ class HeldOut:
     known: Sequences
     """What is known of every user at that moment, in time order."""
     hidden: Sequences
-    """What no list of a user may show."""
+    """What no list may show, one row for each of these users."""
     popularity: NDArray[np.int32]
     """int32[n_items]: training interactions of each item."""
     activity: NDArray[np.int32]
@@ -149,13 +149,14 @@ class Split:
                 f"(--include-seen) lets known items be recommended again"
             )
         known = self.known(part)
+        users = np.flatnonzero(np.diff(to_find.indptr)).astype(np.int32)
         activity = np.diff(self.train.sequences().indptr)
         return HeldOut(
-            users=np.flatnonzero(np.diff(to_find.indptr)).astype(np.int32),
+            users=users,
             to_find=to_find,
             repeated=n_distinct - n_targets,
             known=known.sequences(),
-            hidden=known.hidden(include_seen),
+            hidden=known.hidden(include_seen).take(users),
             popularity=self.train.popularity,
             activity=activity.astype(np.int32),
         )

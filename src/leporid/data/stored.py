@@ -6,6 +6,7 @@ matrix. The core is counted on the matrix, and cut out of it in one more pass. T
 is not kept: a graph does not depend on it.
 """
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -64,6 +65,15 @@ class StoredInteractions:
     @property
     def n_items(self) -> int:
         return len(self.items)
+
+    @property
+    def digest(self) -> str:
+        """A hash of the pairs and the ids."""
+        hasher = hashlib.sha256(self.indptr.data)
+        # No copy: the pages of the file are read in turn.
+        hasher.update(self.items_of.data)
+        hasher.update((self.users.digest + self.items.digest).encode())
+        return hasher.hexdigest()[:16]
 
     def csr(self) -> sparse.csr_array:
         """Return the matrix as scipy has it; its values take four bytes per pair."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from leporid.data import Interactions, as_log
+from leporid.data import Interactions, StoredInteractions, as_log
 from leporid.embeddings.arrays import Float32Array
 from leporid.embeddings.isolated import with_empty_rows
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
@@ -18,6 +18,7 @@ from leporid.foundation import (
     ProgressLike,
     SettingValue,
     check_device,
+    kept_torch_threads,
     make_progress,
     setting,
 )
@@ -64,7 +65,9 @@ class Initializer(abc.ABC):
             raise ConfigError(
                 f"{self.name} takes {article(self.config_class.__name__)}, not {config!r}"
             )
-        self.config = config.replace(**settings)
+        elif settings:
+            config = config.replace(**settings)
+        self.config = config
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.changed_words()})"
@@ -97,7 +100,8 @@ class Initializer(abc.ABC):
                 f"the training data is empty: {self.name} has nothing to fit on"
             )
         reporter = make_progress(progress)
-        embeddings = self._fit(train, reporter)
+        with kept_torch_threads():
+            embeddings = self._fit(train, reporter)
         reporter.close()
         users = embeddings.users
         items = embeddings.items
@@ -114,12 +118,14 @@ class Initializer(abc.ABC):
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         """Do the work."""
 
-    def provenance(self, digest: str) -> dict[str, JsonValue]:
+    def provenance(
+        self, data: Interactions | StoredInteractions
+    ) -> dict[str, JsonValue]:
         """Describe where vectors come from: method, parameters, data hash, version of the code."""
         return {
             "method": self.name,
             "parameters": self.config.to_dict(),
-            "data": digest,
+            "data": data.digest,
             "code": self.version,
         }
 
@@ -130,7 +136,7 @@ class Initializer(abc.ABC):
         items: Float32Array,
     ) -> InitialEmbeddings:
         """Put the float32[n, D] vectors of each side together with their provenance."""
-        provenance = self.provenance(train.digest)
+        provenance = self.provenance(train)
         return InitialEmbeddings(
             Embedding(users, None, provenance),
             Embedding(items, None, provenance),

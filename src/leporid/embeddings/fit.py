@@ -21,7 +21,6 @@ from leporid.foundation import (
     canonical_hash,
     check_argument,
     described,
-    kept_torch_threads,
 )
 
 
@@ -55,13 +54,12 @@ class EmbeddingSpec:
     ) -> InitialEmbeddings:
         """Fit the embeddings of the users and items of `train`, or read them from the cache."""
         initializer = get(self.method)(self.settings)
-        with kept_torch_threads():
-            return cached_fit(
-                initializer,
-                train,
-                use_cache=self.use_cache,
-                progress=progress,
-            )
+        return cached_fit(
+            initializer,
+            train,
+            use_cache=self.use_cache,
+            progress=progress,
+        )
 
 
 def initial_embeddings(
@@ -98,10 +96,16 @@ def initial_embeddings(
 def cache_path(
     initializer: Initializer,
     train: Interactions,
-    directory: str | Path,
-) -> Path:
-    """Return the file that holds the vectors of this initialiser for this data, once fitted."""
-    key = canonical_hash(initializer.provenance(train.digest))
+    directory: str | Path | None = None,
+) -> Path | None:
+    """Return the file that holds the vectors of this initialiser for this data, once fitted.
+
+    None if the cache is off and no directory was named.
+    """
+    key = canonical_hash(initializer.provenance(train))
+    directory = cache_directory() if directory is None else directory
+    if directory is None:
+        return None
     return Path(directory) / "initializers" / f"{initializer.name}-{key}.safetensors"
 
 
@@ -119,10 +123,9 @@ def cached_fit(
     a warning.
     """
     initializer.check_device()
-    directory = cache_directory() if cache_dir is None else cache_dir
-    if directory is None or not use_cache:
+    path = cache_path(initializer, train, cache_dir) if use_cache else None
+    if path is None:
         return initializer.fit(train, progress=progress)
-    path = cache_path(initializer, train, directory)
     if path.is_file():
         try:
             return _read_entry(path, initializer, train)
@@ -145,7 +148,7 @@ def _read_entry(
 ) -> InitialEmbeddings:
     embeddings = InitialEmbeddings.load(path)
     # The file name is a shortened hash: the provenance is compared in full.
-    expected = initializer.provenance(train.digest)
+    expected = initializer.provenance(train)
     for side, ids in (
         (embeddings.users, train.users),
         (embeddings.items, train.items),

@@ -90,7 +90,7 @@ class SpectralInitializer(Initializer):
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config
-        provenance = self.provenance(train.digest)
+        provenance = self.provenance(train)
         items = self.estimator(config.item_landmarks)
         self._fit_items(items, train, progress)
         users = self.estimator(config.landmarks)
@@ -170,7 +170,7 @@ class LeporidInitializer(SpectralInitializer):
         )
         embeddings = self._with(settings)._fit(train, progress)
         provenance: dict[str, JsonValue] = {
-            **self.provenance(train.digest),
+            **self.provenance(train),
             "chosen": best.settings(),
             "candidates": [
                 {**candidate.settings(), "NDCG@10": candidate.ndcg}

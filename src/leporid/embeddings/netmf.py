@@ -69,7 +69,7 @@ class NetMF(Initializer):
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         matrix = train.csr()
-        provenance = self.provenance(train.digest)
+        provenance = self.provenance(train)
         users = self._embed(matrix, provenance, progress)
         items = self._embed(matrix.T.tocsr(), provenance, progress)
         return InitialEmbeddings(users, items)

@@ -140,10 +140,9 @@ class InitialEmbeddings:
             items, item_ids = _read_side(arrays, "items", provenance)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path} holds no embeddings: {error}") from None
-        if users.dim != items.dim:
-            raise DataError(
-                f"{path} has vectors of {users.dim} and of {items.dim} entries"
-            )
+        width = users.vectors.shape[1]
+        if width != items.vectors.shape[1]:
+            raise DataError(f"{path} has vectors of {width} and of {items.dim} entries")
         return cls(users, items, user_ids, item_ids)
 
     def aligned(
@@ -181,7 +180,7 @@ def _aligned(
     target: IdMap,
     draws: np.random.Generator,
 ) -> Embedding:
-    if ids is None or ids == target:
+    if ids is None or ids is target or ids == target:
         return embedding
     rows = ids.encode(target.ids)
     missing = np.flatnonzero(rows < 0)

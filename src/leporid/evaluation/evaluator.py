@@ -108,10 +108,9 @@ def evaluate(  # noqa: PLR0913 (options are spelled out)
         top = np.empty((len(users), n), dtype=np.int32)
         for start in range(0, len(users), step):
             chunk = users[start : start + step]
-            scores = score(chunk, held_out.known)
-            seen = held_out.hidden.take(chunk)
+            seen = held_out.hidden.take(np.arange(start, start + len(chunk)))
             top[start : start + step] = _best_items(
-                scores, chunk, split, n, seen, rules
+                score(chunk, held_out.known), chunk, split, n, seen, rules
             )
             reporter.advance(len(chunk))
         reporter.close()

@@ -21,6 +21,7 @@ from leporid.errors import (
     ConfigError,
     DataError,
     NotFittedError,
+    UnknownIdError,
     article,
     warn,
 )
@@ -591,8 +592,19 @@ class Recommender(abc.ABC):
             raise DataError("its scores are NaN or infinite, train it again")
 
     def _check_users(self, users: object) -> Indices:
-        """Return user indices as an array; those that do not exist are refused."""
-        return self.train.users.checked(users)
+        """Return user indices as int32[n]; those that do not exist are refused."""
+        rows = np.atleast_1d(np.asarray(users))
+        if rows.size and not np.issubdtype(rows.dtype, np.integer):
+            raise UnknownIdError(
+                f"user indices must be whole numbers, not {rows.dtype}"
+            )
+        n_users = self.train.n_users
+        wrong = rows[(rows < 0) | (rows >= n_users)]
+        if len(wrong):
+            raise UnknownIdError(
+                f"no user has the index {wrong[0]}: there are {n_users}"
+            )
+        return np.ascontiguousarray(rows, dtype=np.int32)
 
     def _if_fitted(self, value: T | None) -> T:
         """Return what a fit has set; a model that is not fitted is refused."""

@@ -69,9 +69,10 @@ def save_run(run: Run, folder: str | Path) -> RunRecord:
 
 def write_run_files(run: Run, record: RunRecord, fresh: Path) -> None:
     """Write models, record, outcomes and history of a run into a new folder."""
+    deployed = run.deployed
     if run.model.history is not None:
         run.model.history.to_csv(fresh / HISTORY)
-    run.deployed.save(fresh / "model")
+    deployed.save(fresh / "model")
     if run.final is not None:
         run.model.save(fresh / "validated")
     write_json(fresh / RECORD, record.to_dict())

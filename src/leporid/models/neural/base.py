@@ -132,12 +132,13 @@ class NeuralRecommender(NetworkScoring):
         init = context.init
         if init is not None:
             noise_seed = derive_seed(seed, "missing vectors")
-            init = init.aligned(split.users, split.items, noise_seed)
+            size = self.init_size
+            train = split.train
             init = scale_for_model(
-                init,
+                init.aligned(train.users, train.items, noise_seed),
                 standardize=self.config.standardize,
                 init_scale=self.config.init_scale,
-                size=self.init_size,
+                size=size,
             )
         build = BuildContext(split.train, self.config.dim, init)
         self._build(build, seed)
