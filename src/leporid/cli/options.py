@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -179,7 +180,7 @@ class SplitOptions(LogOptions):
         """Read and cut the log, or read a split as it was saved."""
         from leporid.data import Split, is_split, split_by
 
-        if not is_split(source):
+        if not (os.path.isdir(source) and is_split(source)):
             data = self.load(source, quiet=quiet)
             parts = split_by(data, self.protocol, seed=self.split_seed)
             return parts.including_seen(self.include_seen)

@@ -18,7 +18,6 @@ from leporid.foundation import (
     ProgressLike,
     SettingValue,
     check_device,
-    kept_torch_threads,
     make_progress,
     setting,
 )
@@ -74,9 +73,9 @@ class Initializer(abc.ABC):
 
     def check_device(self) -> None:
         """Refuse a device that is not there, of a method that has this setting."""
-        settings = self.config.to_dict()
-        if "device" in settings:
-            check_device(settings["device"])
+        device = vars(self.config).get("device")
+        if device is not None:
+            check_device(device)
 
     def fit(
         self,
@@ -100,8 +99,7 @@ class Initializer(abc.ABC):
                 f"the training data is empty: {self.name} has nothing to fit on"
             )
         reporter = make_progress(progress)
-        with kept_torch_threads():
-            embeddings = self._fit(train, reporter)
+        embeddings = self._fit(train, reporter)
         reporter.close()
         users = embeddings.users
         items = embeddings.items
@@ -122,10 +120,11 @@ class Initializer(abc.ABC):
         self, data: Interactions | StoredInteractions
     ) -> dict[str, JsonValue]:
         """Describe where vectors come from: method, parameters, data hash, version of the code."""
+        digest = data.digest
         return {
             "method": self.name,
             "parameters": self.config.to_dict(),
-            "data": data.digest,
+            "data": digest,
             "code": self.version,
         }
 

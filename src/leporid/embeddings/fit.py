@@ -21,6 +21,7 @@ from leporid.foundation import (
     canonical_hash,
     check_argument,
     described,
+    kept_torch_threads,
 )
 
 
@@ -124,14 +125,15 @@ def cached_fit(
     """
     initializer.check_device()
     path = cache_path(initializer, train, cache_dir) if use_cache else None
-    if path is None:
-        return initializer.fit(train, progress=progress)
-    if path.is_file():
+    if path is not None and path.is_file():
         try:
             return _read_entry(path, initializer, train)
         except DataError as error:
             warn(f"1 cache entry was damaged and is fitted again: {error}")
-    embeddings = initializer.fit(train, progress=progress)
+    with kept_torch_threads():
+        embeddings = initializer.fit(train, progress=progress)
+    if path is None:
+        return embeddings
     try:
         embeddings.save(path)
     except DataError as error:

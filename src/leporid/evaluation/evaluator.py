@@ -27,6 +27,7 @@ from leporid.evaluation.strata import popularity_class
 from leporid.foundation import (
     Progress,
     checks_arguments,
+    chunk_rows,
     described,
     kernel,
     make_progress,
@@ -36,7 +37,6 @@ from leporid.ranking import (
     Indices,
     NanScoreError,
     TopK,
-    chunk_rows,
     masked_top_k,
     masked_top_k_torch,
 )
@@ -125,7 +125,7 @@ def evaluate(  # noqa: PLR0913 (options are spelled out)
     )
     return MetricTable(
         user=users,
-        users=split.users,
+        users=split.train.users,
         top=top,
         hits=np.asfortranarray(hits),  # metrics add up ranks over all users at once
         relevant=relevant,

@@ -21,8 +21,8 @@ from leporid.errors import ConfigError, DataError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.scorers import ScoreFunction
-from leporid.foundation import checks_arguments, described
-from leporid.ranking import Indices, chunk_rows
+from leporid.foundation import checks_arguments, chunk_rows, described
+from leporid.ranking import Indices
 
 QUARTILES = tuple(f"activity-q{i}" for i in range(1, 5))
 Floats: TypeAlias = NDArray[np.floating]

@@ -154,10 +154,10 @@ def _check_model(
     if not isinstance(model, KnowsIds):
         return
     for side, fitted, ids in (
-        ("users", model.users, split.users),
-        ("items", model.items, split.items),
+        ("users", model.users, split.train.users),
+        ("items", model.items, split.train.items),
     ):
-        if isinstance(fitted, IdMap) and fitted != ids:
+        if fitted is not ids and isinstance(fitted, IdMap) and fitted != ids:
             raise DataError(
                 f"the model was fitted on other {side} than those of the split: "
                 f"load and filter the data as for the fit"

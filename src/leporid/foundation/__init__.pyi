@@ -51,6 +51,7 @@ from .html import rows_html as rows_html
 from .html import write_report as write_report
 from .machine import check_device as check_device
 from .machine import choose_torch_threads as choose_torch_threads
+from .machine import chunk_rows as chunk_rows
 from .machine import format_bytes as format_bytes
 from .machine import free_memory as free_memory
 from .machine import kept_torch_threads as kept_torch_threads

@@ -89,9 +89,14 @@ def bars_html(
     values: Mapping[str, float],
     caption: str,
     intervals: Mapping[str, Sequence[float]] | None = None,
-    of_100: bool = False,
+    percent: bool = False,
 ) -> str:
-    """Draw a bar for each name, the first one in colour, up to the largest value or to 100."""
+    """Draw a bar for each name, the first one in colour, up to the largest value.
+
+    With `percent` the values are shares, shown in percent on bars of up to 100.
+    """
+    if percent:
+        values = {name: 100 * value for name, value in values.items()}
     return fill_template(
         "leporid",
         "figures.html",
@@ -99,7 +104,7 @@ def bars_html(
         values=values,
         intervals=intervals or {},
         caption=caption,
-        of_100=of_100,
+        percent=percent,
     )
 
 

@@ -91,7 +91,7 @@ class ModelSpec:
             vectors = init
         elif model_class.takes_initial_vectors and init not in (None, "none"):
             embedding_settings: dict[str, SettingValue] = {
-                "dim": config.to_dict()["dim"],
+                "dim": vars(config)["dim"],
                 "seed": seed,
             }
             embedding_settings |= init_settings or {}

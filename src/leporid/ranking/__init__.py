@@ -6,7 +6,7 @@ files         `write_recommendations`: the lists of any number of users in one f
 item_columns  `ItemColumns`: what rules read of the items of a model
 lists         External ids in, lists out: as arrays, as frames, chunk by chunk
 rules         `Rules` for lists: filters, caps, diversity, boosts, slots
-top_k         `TopK`: the best n items per row of scores, masked; users to score at once
+top_k         `TopK`: the best n items per row of scores, masked
 unsupported   Errors of models that cannot do what is asked
 """
 

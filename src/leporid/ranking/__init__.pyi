@@ -23,7 +23,6 @@ from .rules import Rules as Rules
 from .top_k import Indices as Indices
 from .top_k import NanScoreError as NanScoreError
 from .top_k import TopK as TopK
-from .top_k import chunk_rows as chunk_rows
 from .top_k import masked_top_k as masked_top_k
 from .top_k import masked_top_k_torch as masked_top_k_torch
 from .unsupported import ExtensionUnsupportedError as ExtensionUnsupportedError

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from leporid.data import IdMap, Sequences
 from leporid.errors import ConfigError, DataError, UnknownIdError, warn
-from leporid.foundation import Progress, described, is_table, make_progress
+from leporid.foundation import Progress, chunk_rows, described, is_table, make_progress
 from leporid.ranking.bound_rules import BoundRules
-from leporid.ranking.top_k import Indices, Mask, TopK, chunk_rows, masked_top_k
+from leporid.ranking.top_k import Indices, Mask, TopK, masked_top_k
 
 Scores: TypeAlias = NDArray[np.float32]
 """float32[m, n_items]: higher is better."""

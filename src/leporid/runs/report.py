@@ -18,6 +18,7 @@ from leporid.runs.execution import Run
 from leporid.runs.record import RunRecord
 
 SHOWN_METRICS = ("HR@10", "F1@10", "NDCG@10")
+HITS_CAPTION = "Of 100 users, those who find something they chose later among ten"
 N_EXAMPLES = 3
 """Users whose recommendations are shown."""
 EXAMPLE_LENGTH = 5
@@ -43,7 +44,7 @@ def write_train_report(path: Path, run: Run, record: RunRecord, folder: Path) ->
     curves = training_curves(run.model, record)
     sentences = summary_sentences(run, record, hits)
     sections = [
-        ("On test", hits_html(hits)),
+        ("On test", page.bars_html(hits, HITS_CAPTION, percent=True)),
         ("", page.rows_html(rows, caption)),
         ("Groups of users", page.rows_html(groups, "NDCG@10 on test")),
         ("Training", page.charts_html(curves, "optimiser steps")),
@@ -89,14 +90,6 @@ def hits_in_words(
     return (
         f"Of 100 users {100 * own:.0f} find something they chose later among {count} "
         f"recommendations{of}{more}."
-    )
-
-
-def hits_html(hits: Mapping[str, float]) -> str:
-    """Draw HR@10 by model as bars."""
-    caption = "Of 100 users, those who find something they chose later among ten"
-    return page.bars_html(
-        {name: 100 * value for name, value in hits.items()}, caption, of_100=True
     )
 
 

@@ -49,6 +49,7 @@ class DGCFConfig(GraphConfig):
     regularization: float = setting(1e-3, at_least=0)
 
     def validate(self) -> None:
+        super().validate()
         if self.dim % self.intents:
             raise ConfigError(
                 f"dim must be a multiple of intents, but {self.dim} is not one of {self.intents}"

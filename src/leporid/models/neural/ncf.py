@@ -43,6 +43,7 @@ class NCFConfig(TrainingConfig):
     """Dropout on the input of each perceptron layer."""
 
     def validate(self) -> None:
+        super().validate()
         if not self.layers:
             raise ConfigError("layers must name the width of at least one layer")
 

@@ -59,6 +59,7 @@ class SASRecConfig(TrainingConfig):
     """Negatives of each position for `loss="sampled"`; None is 1."""
 
     def validate(self) -> None:
+        super().validate()
         if self.dim % self.heads:
             raise ConfigError(
                 f"dim must be a multiple of heads ({self.heads}), not {self.dim}"

@@ -13,6 +13,7 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 import torch
 
+from leporid.evaluation import parse_metric
 from leporid.foundation import Config, SettingValue, check_device, setting
 
 Recipes: TypeAlias = dict[str, dict[str, SettingValue]]
@@ -87,6 +88,10 @@ class TrainingConfig(Config):
     """Validate on this many users drawn by the seed; 0 takes all."""
     checkpoint_every: int = setting(500, at_least=1)
     """Steps between checkpoints, where a folder for them was given."""
+
+    def validate(self) -> None:
+        """Refuse an unknown metric before any data is read."""
+        parse_metric(self.metric)
 
     @property
     def last_step(self) -> int:

@@ -73,14 +73,14 @@ def train_loop(
     folder = context.checkpoint
     if context.resume and folder is not None:
         state.load(folder, identity)
-    log = TrainingLog(state, config, context, device, identity)
     backward = Backward(model)
     finished = early_stopping(config, state.progress)
     network.train()
+    log = TrainingLog(state, config, context, device, identity)
     with (
+        kept_torch_threads(),
         interruptible() as interruption,
         own_generators(device),
-        kept_torch_threads(),
         log,
     ):
         while state.step < config.last_step and not finished:

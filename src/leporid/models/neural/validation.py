@@ -21,7 +21,6 @@ def validation_split(
     """Return the split with the users that validate; None if nobody does."""
     if not config.eval_every or not len(split.valid.goals):
         return None
-    parse_metric(config.metric)  # refuses an unknown one before the first step
     users = np.unique(split.valid.goals.user)
     if not 0 < config.eval_users < len(users):
         return split

@@ -72,6 +72,7 @@ class DLR2Config(TrainingConfig):
     fitted users. `auto` is blank where half of the examples or more were."""
 
     def validate(self) -> None:
+        super().validate()
         if self.relu_on_negatives and not self.last_relu:
             raise ConfigError(
                 "relu_on_negatives=True needs last_relu=True: there is no ReLU to read"
