@@ -49,7 +49,7 @@ def test_the_recipe_is_the_authors_program() -> None:
     )  # fmt: skip
     assert not config.last_relu
     assert config.freeze_init
-    assert (config.passes, config.lr, config.schedule) == (0.0, 1e-3, "cosine")
+    assert (config.epochs, config.lr, config.schedule) == (0.0, 1e-3, "cosine")
 
 
 def test_l_s_is_two_sided_squares_of_a_linear_layer(split: Split) -> None:

@@ -15,7 +15,7 @@ Branch = Literal["discriminative", "generative", "mixture"]
 class DLR2Config(TrainingConfig):
     """The defaults are the paper's recipe, with the margin that works."""
 
-    passes: float = setting(3.0, at_least=0)
+    epochs: float = setting(3.0, at_least=0)
     """A small log needs fewer than 5,000 steps."""
     architecture: Architecture = "resnet"
     """Design of the Feature Network."""
