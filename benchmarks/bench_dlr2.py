@@ -20,7 +20,7 @@ from leporid.models.neural.dlr2.model import DLR2
 
 Step = Callable[[Batch, float], Tensor]
 PAIRS_AT_ONCE = 512
-SETTINGS = {"users": 1500, "items": 3000, "dim": 64, "length": 5, "batch_size": 256}
+SETTINGS = {"users": 1500, "items": 3000, "dim": 64, "max_history": 5, "batch_size": 256}
 
 
 class PlainDLR2(nn.Module):
@@ -140,7 +140,7 @@ def _scoring(split: Split, device: torch.device) -> list[dict[str, Any]]:
     head = net.discriminative
     count = 400 if device.type == "cuda" else 12
     users = np.arange(count, dtype=np.int32)
-    recent = recent_items(split.train.sequences(), users, SETTINGS["length"], repeat=True)
+    recent = recent_items(split.train.sequences(), users, SETTINGS["max_history"], repeat=True)
     with torch.no_grad():
         s = net.state(net.users(torch.arange(count, device=device)), recent.to(device))
         items, halves = net.items.weight, model.prepare()

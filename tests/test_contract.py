@@ -49,14 +49,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ngcf": {**_NEURAL, "layers": (6, 5)},
     "dgcf": {**_NEURAL, "intents": 2, "correlation_nodes": 9},
     "dgcf-authors": {**_NEURAL, "intents": 4, "correlation_nodes": 9},
-    "hgn": {**_NEURAL, "history": 3, "targets": 2},
-    "hgn-authors": {**_NEURAL, "history": 3, "targets": 2},
+    "hgn": {**_NEURAL, "max_history": 3, "targets": 2},
+    "hgn-authors": {**_NEURAL, "max_history": 3, "targets": 2},
     "lightgcn": _NEURAL,
-    "sasrec": {**_NEURAL, "length": 5, "heads": 2},
-    "sasrec-paper": {**_NEURAL, "length": 5, "heads": 2},
-    "dlr2-paper": {**_NEURAL, "length": 3},
-    "dlr2-softmax": {**_NEURAL, "length": 3, "architecture": "no_conv", "negatives": 4},
-    "dlr2-general": {**_NEURAL, "length": 3, "profile": 5, "channels": 2},
+    "sasrec": {**_NEURAL, "max_history": 5, "heads": 2},
+    "sasrec-paper": {**_NEURAL, "max_history": 5, "heads": 2},
+    "dlr2-paper": {**_NEURAL, "max_history": 3},
+    "dlr2-softmax": {**_NEURAL, "max_history": 3, "architecture": "no_conv", "negatives": 4},
+    "dlr2-general": {**_NEURAL, "max_history": 3, "profile_items": 5, "channels": 2},
 }
 """Registry name -> settings for the fixture below (31 users, 17 items)."""
 
@@ -295,7 +295,7 @@ def test_a_folder_of_an_older_format_says_what_to_do(some: Recommender, tmp_path
     path = some.save(tmp_path / "run")
     meta = json.loads((path / "model.json").read_text())
     (path / "model.json").write_text(json.dumps({**meta, "format": 1}))
-    with pytest.raises(DataError, match="format 1, this version reads format 3: train"):
+    with pytest.raises(DataError, match="format 1, this version reads format 4: train"):
         Recommender.load(path)
 
 

@@ -43,7 +43,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "turbocf": {},
     "blend": {"members": ({"model": "itemknn"}, {"model": "toppop", "weight": 0.5})},
     "bpr": {"dim": 4, "steps": 2, "batch_size": 8},
-    "sasrec": {"dim": 4, "steps": 2, "batch_size": 8, "length": 5},
+    "sasrec": {"dim": 4, "steps": 2, "batch_size": 8, "max_history": 5},
 }
 WRONG: list[Any] = [None, True, -1, 0, 3, 10**6, 2**70, 1e308, 0.25, "", "x", [], [1], {}, {"a": 1}]
 

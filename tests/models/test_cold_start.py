@@ -35,8 +35,8 @@ FEW_CHANNELS: dict[str, Any] = {"channels": 4, "batch_size": 32}
 WITH_VECTORS: list[tuple[str, dict[str, Any]]] = [
     ("bpr", {}),
     ("lightgcn", {}),
-    ("sasrec", {"length": 12, "layers": 1}),
-    ("dlr2", {"recipe": "general", "profile": 8, **FEW_CHANNELS}),
+    ("sasrec", {"max_history": 12, "layers": 1}),
+    ("dlr2", {"recipe": "general", "profile_items": 8, **FEW_CHANNELS}),
     ("dlr2", {"inference": "generative", **FEW_CHANNELS}),
 ]
 
@@ -219,7 +219,7 @@ def test_products_of_vectors_are_the_scores(
 
 
 def test_a_history_is_scored_as_the_user_who_has_it() -> None:
-    model = many("sasrec", length=12, layers=1)
+    model = many("sasrec", max_history=12, layers=1)
     extended = model.extend(about(model, *range(1000, 1015)))
     known = extended.known.sequences()
     scores = extended.score_histories([known.of(user) for user in range(60)])

@@ -15,7 +15,7 @@ from leporid.models import Sampler, Sampling, TrainingData
 from leporid.models.neural.dlr2.model import DLR2, hinge
 from tests.training.toy import make_split
 
-TINY: dict[str, Any] = {"dim": 6, "steps": 4, "batch_size": 12, "length": 3, "eval_every": 2}
+TINY: dict[str, Any] = {"dim": 6, "steps": 4, "batch_size": 12, "max_history": 3, "eval_every": 2}
 CPU = torch.device("cpu")
 
 
@@ -43,7 +43,12 @@ def sampler_of(split: Split, sampling: Sampling) -> Sampler:
 
 def test_the_recipe_is_the_authors_program() -> None:
     config = DLR2.from_recipe("authors").config
-    assert (config.batch_size, config.steps, config.margin, config.length) == (32, 5000, 0.5, 5)
+    assert (config.batch_size, config.steps, config.margin, config.max_history) == (
+        32,
+        5000,
+        0.5,
+        5,
+    )
     assert (config.metric, config.eval_every, config.inference) == (
         "Precision@1", 100, "discriminative",
     )  # fmt: skip

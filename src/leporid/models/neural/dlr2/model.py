@@ -78,17 +78,17 @@ class DLR2(NeuralRecommender):
         pool = _HARD_POOL if config.negative_kind == "hard" else 1
         return Sampling(
             "windows",
-            length=max(config.length, config.profile),
+            length=max(config.max_history, config.profile_items),
             negatives=config.negatives * pool,
-            repeat=config.padding != "blank",
+            repeat=config.padding != "mask",
             circular=config.circular,
-            shortest=config.length if config.padding == "none" else 1,
+            shortest=config.max_history if config.padding == "none" else 1,
         )
 
     def new_rows(self, histories: Sequences) -> Tensor:
-        """Return float32[len(histories), D]: blank rows, or rows among those of similar users."""
+        """Return float32[len(histories), D]: rows of zeros, or means of similar users' rows."""
         kind = self.config.new_users
-        if kind == "placed" or (kind == "auto" and self.config.user_dropout < 0.5):
+        if kind == "neighbours" or (kind == "auto" and self.config.user_dropout < 0.5):
             return super().new_rows(histories)
         return self.net.users.weight.new_zeros(len(histories), self.config.dim)
 
