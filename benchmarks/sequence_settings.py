@@ -178,7 +178,7 @@ def curve(
     from leporid.evaluation import evaluate
     from leporid.models.neural.linear_part import GAINS
 
-    users, histories = np.unique(split.part(part).goals.user), split.known(part).sequences()
+    users, histories = np.unique(split.part(part).target_events.user), split.known(part).sequences()
     if most and len(users) > most:
         users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
         own = split.part(part)

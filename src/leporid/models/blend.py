@@ -163,7 +163,7 @@ class Blend(Recommender):
             np.zeros_like(scores[0]),
             min(self.config.depth, scores[0].shape[1]),
         )
-        hidden = None if self.fitting.include_seen else seen.goals()
+        hidden = None if self.fitting.include_seen else seen.target_events()
         behind = 1 / (self.config.damping + depth)
         votes = (1 / (self.config.damping + np.arange(depth)) - behind).astype(
             np.float32

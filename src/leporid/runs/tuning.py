@@ -340,7 +340,7 @@ def check_goal(metric: str, split: Split) -> None:
         raise ConfigError(
             f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10"
         )
-    if len(split.valid.goals) == 0:
+    if len(split.valid.target_events) == 0:
         raise DataError("the validation part of the split is empty: nothing to tune on")
 
 

@@ -136,7 +136,7 @@ class Transitions(ItemWeights):
     ) -> Scores:
         scores = super()._score_profiles(profiles, users)
         if self.config.popularity:
-            logarithm = np.log1p(self.train.goals.popularity)
+            logarithm = np.log1p(self.train.target_events.popularity)
             scores += np.float32(self.config.popularity) * logarithm.astype(np.float32)
         return scores
 
