@@ -159,11 +159,11 @@ def _scoring(split: Split, device: torch.device) -> list[dict[str, Any]]:
         def fused() -> Tensor:
             return head.all_items(s, halves)
 
-        hidden = split.train.sequences().take(users)
+        excluded = split.train.sequences().take(users)
         model.anchors()
 
         def two_stage() -> Any:
-            return model.two_stages(s, 10, 200, hidden)
+            return model.two_stages(s, 10, 200, excluded)
 
         difference = float((pair_by_pair() - fused()).abs().max())
         assert difference < 1e-3, difference
@@ -174,8 +174,8 @@ def _scoring(split: Split, device: torch.device) -> list[dict[str, Any]]:
 
 def _recall(model: DLR2, users: NDArray[np.int32]) -> float:
     """Share of the full ranking's top 10 that two stages find, mean over users."""
-    hidden = model.known.sequences().take(users)
-    full, found = model.top_k(users, 10), model.retrieve(users, 10, 200, hidden=hidden)
+    excluded = model.known.sequences().take(users)
+    full, found = model.top_k(users, 10), model.retrieve(users, 10, 200, excluded=excluded)
     assert found is not None
     pairs = zip(full.items, found.items, strict=True)
     return float(np.mean([len(np.intersect1d(a, b)) / len(a) for a, b in pairs]))

@@ -44,8 +44,8 @@ def test_train_evaluate_and_recommend_know_the_target_events(log: Path, tmp_path
     model = Recommender.load(run / "model")
     answer = call("recommend", run, "--user", 3, "-n", 20, "--json").stdout
     items = [entry["item"] for entry in json.loads(answer)[0]["items"]]
-    hidden = model.known.hidden().of(model.users.index(3))
-    assert set(items) == set(model.items.ids.to_pylist()) - set(model.items.externals(hidden))
+    excluded = model.known.excluded_items().of(model.users.index(3))
+    assert set(items) == set(model.items.ids.to_pylist()) - set(model.items.externals(excluded))
 
 
 def test_several_target_events_and_counts_by_kind(log: Path) -> None:

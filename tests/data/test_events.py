@@ -132,14 +132,14 @@ def test_targets_are_the_target_items_that_a_user_has_not(protocol: str, repeats
         mine = split.items.externals(targets.item[targets.user == user])
         assert sorted(mine) == sorted(wanted)
         found += len(mine)
-        hidden = split.train_valid.hidden().of(user)
+        excluded = split.train_valid.excluded_items().of(user)
         known = split.train_valid.disliked
         assert known is not None
         not_wanted = set(known.item[known.user == user])
-        assert set(split.items.externals(hidden)) == bought | set(
+        assert set(split.items.externals(excluded)) == bought | set(
             split.items.externals(np.array(sorted(not_wanted), np.int32))
         )
-        assert set(split.train_valid.hidden(include_seen=True).of(user)) == not_wanted
+        assert set(split.train_valid.excluded_items(include_seen=True).of(user)) == not_wanted
     assert found >= 5
 
 
@@ -180,8 +180,8 @@ def test_what_was_only_viewed_is_not_hidden_where_nothing_is_disliked() -> None:
     data = leporid.load(frame(log), **how)
     for user, name in enumerate(data.users.ids.to_pylist()):
         bought = {i for u, i, kind, _ in log if u == name and kind == "purchase"}
-        assert set(data.items.externals(data.hidden().of(user))) == bought
-        assert len(data.hidden(include_seen=True).of(user)) == 0
+        assert set(data.items.externals(data.excluded_items().of(user))) == bought
+        assert len(data.excluded_items(include_seen=True).of(user)) == 0
 
 
 def test_nothing_is_lost_in_files_cores_and_inner_splits(tmp_path: Path) -> None:

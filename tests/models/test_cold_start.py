@@ -231,11 +231,11 @@ def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyP
     how: dict[str, Any] = {"architecture": "no_conv", "steps": 30, "batch_size": 32}
     model = trained("dlr2", synthesize(400, 120, 4000, seed=1), **how)
     users = np.arange(400, dtype=np.int32)
-    hidden = model.known.sequences()
+    excluded = model.known.sequences()
     assert len(users) >= dlr2._WORTH_ANCHORS
-    assert model.retrieve(users, 10, 40, hidden=hidden) is not None
+    assert model.retrieve(users, 10, 40, excluded=excluded) is not None
     extended = model.extend(about(model, *range(1000, 1012)), cold_item_share=2.0)
-    assert extended.retrieve(users, 10, 40, hidden=hidden) is None
+    assert extended.retrieve(users, 10, 40, excluded=excluded) is None
     scores = extended.score(users)
     full = masked_top_k(scores, 10, seen=extended.known.sequences())
     assert np.isin(full.items, extended.cold_items.items).any()

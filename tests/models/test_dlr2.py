@@ -313,9 +313,9 @@ def test_branches_can_be_changed_after_training(split: Split) -> None:
 
 
 def test_two_stages_with_all_but_one_candidate_are_the_full_ranking(fitted: DLR2) -> None:
-    full, hidden = fitted.top_k(USERS, 5), fitted.known.sequences().take(USERS)
-    staged = fitted.retrieve(USERS, 5, 13, hidden=hidden)
-    few = fitted.retrieve(USERS, 5, 3, hidden=hidden)
+    full, excluded = fitted.top_k(USERS, 5), fitted.known.sequences().take(USERS)
+    staged = fitted.retrieve(USERS, 5, 13, excluded=excluded)
+    few = fitted.retrieve(USERS, 5, 3, excluded=excluded)
     assert staged is not None
     assert few is not None
     check_ranking(staged.items, full.items, fitted.score(USERS))
@@ -323,14 +323,14 @@ def test_two_stages_with_all_but_one_candidate_are_the_full_ranking(fitted: DLR2
 
 
 def test_retrieving_needs_a_ranking_by_s(fitted: DLR2) -> None:
-    hidden = fitted.known.sequences().take(USERS)
-    assert fitted.retrieve(USERS, 3, 6, hidden=hidden) is not None
+    excluded = fitted.known.sequences().take(USERS)
+    assert fitted.retrieve(USERS, 3, 6, excluded=excluded) is not None
     before = fitted.config
     try:
         inferred_by(fitted, "generative")
-        assert fitted.retrieve(USERS, 3, 6, hidden=hidden) is None
+        assert fitted.retrieve(USERS, 3, 6, excluded=excluded) is None
         fitted.config = before.replace(losses="discriminative", inference="discriminative")
-        assert fitted.retrieve(USERS, 3, 6, hidden=hidden) is not None
+        assert fitted.retrieve(USERS, 3, 6, excluded=excluded) is not None
     finally:
         fitted.config = before
 
@@ -347,10 +347,10 @@ def test_two_stages_rank_by_the_scores_of_the_model(
     more = [np.append(row, (user * 5) % 14).astype(np.int32) for user, row in enumerate(past)]
     inferred_by(model, inference)
     full = (model.score(USERS), model.score_histories(past))
-    hidden = Sequences.from_rows(more)
+    excluded = Sequences.from_rows(more)
     staged = (
-        model.retrieve(USERS, 3, 5, hidden=hidden),
-        model.retrieve(None, 3, 5, histories=Sequences.from_rows(past), hidden=hidden),
+        model.retrieve(USERS, 3, 5, excluded=excluded),
+        model.retrieve(None, 3, 5, histories=Sequences.from_rows(past), excluded=excluded),
     )
     for scores, top in zip(full, staged, strict=True):
         assert top is not None

@@ -39,10 +39,10 @@ def test_lists_hide_what_the_model_hides(tmp_path: Path, include_seen: bool) -> 
         for user, answered in enumerate(service.rank(queries)):
             assert isinstance(answered, bytes)
             answer = json.loads(answered)
-            hidden = set(known.hidden(include_seen).of(user).tolist())
-            hidden |= {stored} if user == 3 and not include_seen else set()
+            excluded = set(known.excluded_items(include_seen).of(user).tolist())
+            excluded |= {stored} if user == 3 and not include_seen else set()
             found = {split.items.index(entry["id"]) for entry in answer["items"]}
-            assert found == set(range(n)) - hidden
+            assert found == set(range(n)) - excluded
     finally:
         service.close()
 

@@ -324,23 +324,23 @@ class Interactions:
         """The events that are targets, where `is_target` marks them; else all."""
         return self if self.is_target is None else self.select(self.is_target)
 
-    def hidden(self, include_seen: bool = False) -> Sequences:
+    def excluded_items(self, include_seen: bool = False) -> Sequences:
         """Return the items that no list may show: disliked ones, and those of target events.
 
         With `include_seen` lists may show items of target events. Items that a user has only viewed
         may always be recommended.
         """
-        return self._hidden[include_seen]
+        return self._excluded_items[include_seen]
 
     @cached_property
-    def _hidden(self) -> tuple[Sequences, Sequences]:
+    def _excluded_items(self) -> tuple[Sequences, Sequences]:
         nothing = self.select(np.arange(0))
         if not self.disliked:
             return self.sequences().target_events(), nothing.sequences()
         user = np.concatenate([self.target_events.user, self.disliked.user])
         item = np.concatenate([self.target_events.item, self.disliked.item])
         order = np.argsort(user, kind="stable")
-        hidden = replace(
+        excluded = replace(
             nothing,
             user=user[order],
             item=item[order],
@@ -348,7 +348,7 @@ class Interactions:
             weight=None,
             is_target=None,
         )
-        return hidden.sequences(), self.disliked.sequences()
+        return excluded.sequences(), self.disliked.sequences()
 
     @property
     def repeats(self) -> int:

@@ -103,14 +103,14 @@ def evaluate(  # noqa: PLR0913 (options are spelled out)
         check_not_fitted_on(model, split.part(part).target_events, part)
         known = split.known(part)
         score = score_function(model, split, known.sequences())
-        hidden = known.hidden(include_seen)
+        excluded = known.excluded_items(include_seen)
         reporter = make_progress(progress)
         step = chunk_rows(split.n_items, batch_size)
         reporter.start("evaluate", total=len(users))
         top = np.empty((len(users), n), dtype=np.int32)
         for start in range(0, len(users), step):
             chunk = users[start : start + step]
-            seen = hidden.take(chunk)
+            seen = excluded.take(chunk)
             top[start : start + step] = _best_items(
                 score(chunk), chunk, split, n, seen, rules
             )

@@ -78,7 +78,7 @@ class Recommender(abc.ABC):
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
     not, and `include_seen` says whether lists may show what a user has already; None does as the
-    model was fitted (`train(..., include_seen=True)`). What a user dislikes is hidden in any case.
+    model was fitted (`train(..., include_seen=True)`). What a user dislikes is excluded in any case.
     `rules` are `Rules.bind(model.item_columns(items))`. An unknown id is an `UnknownIdError`; in a
     history it is left out and counted in a `LeporidWarning`.
     """
@@ -172,12 +172,12 @@ class Recommender(abc.ABC):
         candidates: int,
         *,
         histories: Sequences | None = None,
-        hidden: Sequences,
+        excluded: Sequences,
     ) -> TopK | None:
         """Return the best `n` items by a cheap first stage that keeps only `candidates` of them.
 
         None where there is no such stage, or where it would not be cheaper. With `users=None` the
-        `histories` are those of new users. `hidden` has one row per user: items not to return.
+        `histories` are those of new users. `excluded` has one row per user: items not to return.
         """
         return None
 
@@ -551,13 +551,13 @@ class Recommender(abc.ABC):
         allowed: Allowed,
     ) -> TopK:
         """Return the best `n` allowed items for user indices."""
-        hidden = self.known.hidden(self.shows(include_seen))
+        excluded = self.known.excluded_items(self.shows(include_seen))
         return rank_in_chunks(
             lambda part: self.score(users[part]),
             count=len(users),
             n=n,
             n_items=self.known.n_items,
-            seen=hidden.take(users),
+            seen=excluded.take(users),
             allowed=allowed,
         )
 

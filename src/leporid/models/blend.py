@@ -163,13 +163,13 @@ class Blend(Recommender):
             np.zeros_like(scores[0]),
             min(self.config.depth, scores[0].shape[1]),
         )
-        hidden = None if self.fitting.include_seen else seen.target_events()
+        excluded = None if self.fitting.include_seen else seen.target_events()
         behind = 1 / (self.config.damping + depth)
         votes = (1 / (self.config.damping + np.arange(depth)) - behind).astype(
             np.float32
         )
         for weight, own in zip(weights, scores, strict=True):
-            top = masked_top_k(own, depth, seen=hidden).items
+            top = masked_top_k(own, depth, seen=excluded).items
             rows, ranks = np.nonzero(top >= 0)
             fused[rows, top[rows, ranks]] += np.float32(weight) * votes[ranks]
             fused += np.float32(weight * behind)

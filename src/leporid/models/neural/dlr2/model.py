@@ -216,13 +216,13 @@ class DLR2(NeuralRecommender):
         allowed: Allowed,
     ) -> TopK:
         if allowed is None and len(users) >= _WORTH_ANCHORS:
-            hidden = self.known.hidden(self.shows(include_seen)).take(users)
+            excluded = self.known.excluded_items(self.shows(include_seen)).take(users)
             candidates = max(CANDIDATES, 2 * n)
             top = self.retrieve(
                 users,
                 n,
                 candidates,
-                hidden=hidden,
+                excluded=excluded,
             )
             if top is not None:
                 return top
@@ -235,7 +235,7 @@ class DLR2(NeuralRecommender):
         candidates: int,
         *,
         histories: Sequences | None = None,
-        hidden: Sequences,
+        excluded: Sequences,
     ) -> TopK | None:
         """Return the best `n` items; S of all but `candidates` is estimated from its anchors.
 
@@ -256,14 +256,14 @@ class DLR2(NeuralRecommender):
         with self._scoring():
             rows = self.user_rows(histories, users)
             s = self._states(rows, self._recent(histories, places))
-            return self.two_stages(s, n, candidates, hidden)
+            return self.two_stages(s, n, candidates, excluded)
 
     def two_stages(
         self,
         s: Tensor,
         n: int,
         candidates: int,
-        hidden: Sequences,
+        excluded: Sequences,
     ) -> TopK:
         """Compute `retrieve` for states s, some users at a time."""
         ranking = TwoStageRanking(
@@ -276,7 +276,7 @@ class DLR2(NeuralRecommender):
         for first in range(0, len(s), _USERS_AT_ONCE):
             part = np.arange(first, min(first + _USERS_AT_ONCE, len(s)))
             states = s[first : first + _USERS_AT_ONCE]
-            parts.append(ranking.top_k(states, n, candidates, hidden.take(part)))
+            parts.append(ranking.top_k(states, n, candidates, excluded.take(part)))
         return joined_lists(parts, n)
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
