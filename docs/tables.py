@@ -21,6 +21,7 @@ from reproduction.leaderboard import (
     best_classical,
 )
 from reproduction.leave_last_out import PRINTED, Lever
+from reproduction.old_records import present_init_settings
 from reproduction.store import PackedResults
 
 NETWORKS = ("dlr2", "sasrec", "hgn")
@@ -156,9 +157,11 @@ def probe_table(record: dict[str, Any]) -> str:
         line = found.setdefault(row["log"], {})
         line[row["vectors"]] = f"{row['NDCG@10']:.4f}"
         if row["vectors"] == "adapted":
-            chosen = row["chosen"]
+            chosen = present_init_settings("leporid", row["chosen"])
             power = chosen.get("popularity_power")
-            line["chosen"] = f"alpha {chosen['alpha']:g}, {chosen['lengths']} {power or ''}".strip()
+            line["chosen"] = (
+                f"alpha {chosen['alpha']:g}, {chosen['row_norm']} {power or ''}".strip()
+            )
     columns = ["adapted", "leporid", "le", "svd", "chosen"]
     return table(["log", *columns], [[log, *(r[c] for c in columns)] for log, r in found.items()])
 

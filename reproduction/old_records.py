@@ -30,6 +30,11 @@ _RENAMED_IN_MODEL: Mapping[str, Mapping[str, str]] = {
     "sasrec_levers": {"length": "max_history"},
 }
 """The same for the settings that one model has, by its name."""
+_RENAMED_IN_INITIALISER: Mapping[str, Mapping[str, str]] = {
+    "leporid": {"lengths": "row_norm"},
+    "leporid_content": {"enough": "min_interactions"},
+}
+"""New names of settings of initialisers by their old ones."""
 _RENAMED_CHOICES: Mapping[str, Mapping[str, str]] = {
     "padding": {"blank": "mask"},
     "new_users": {"blank": "mask", "placed": "neighbours"},
@@ -72,7 +77,16 @@ def present_settings(model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return present
 
 
+def present_init_settings(init: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of an initialiser by the names that they have now."""
+    renamed = _RENAMED_IN_INITIALISER.get(init or "", {})
+    return {renamed.get(name, name): value for name, value in settings.items()}
+
+
 def _present_request(cell: Mapping[str, Any], model: str) -> dict[str, Any]:
     """The request of a cell as the same cell would say it now."""
     settings = present_settings(model, cell["settings"])
-    return {"metric": _METRIC, **cell, "settings": settings}
+    present = {"metric": _METRIC, **cell, "settings": settings}
+    if "init_settings" in cell:
+        present["init_settings"] = present_init_settings(cell["init"], cell["init_settings"])
+    return present

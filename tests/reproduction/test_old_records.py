@@ -68,6 +68,23 @@ def test_renamed_settings_and_choices_are_read_by_their_present_names(
     assert found.spec_hash == canonical_hash(found.extra["cell"], 12)
 
 
+@pytest.mark.parametrize(
+    ("init", "old", "present"),
+    [
+        ("leporid", {"lengths": "unit", "k": 5}, {"row_norm": "unit", "k": 5}),
+        ("leporid_content", {"enough": 3.0}, {"min_interactions": 3.0}),
+        ("node2vec", {"length": 80}, {"length": 80}),
+    ],
+)
+def test_renamed_settings_of_initialisers_are_read_by_their_present_names(
+    init: str, old: dict[str, Any], present: dict[str, Any]
+) -> None:
+    cell = {**CELL, "metric": "NDCG@10", "init": init, "init_settings": old}
+    _, found = read_record(stored(cell))
+    assert found.extra["cell"]["init_settings"] == present
+    assert found.spec_hash == canonical_hash(found.extra["cell"], 12)
+
+
 def test_a_run_filed_under_another_hash_keeps_its_key() -> None:
     key, found = read_record(stored(CELL, spec_hash="by-hand"))
     assert (found.spec_hash, found.key) == ("by-hand", key)

@@ -78,9 +78,9 @@ class Recommender(abc.ABC):
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
     not, and `include_seen` says whether lists may show what a user has already; None does as the
-    model was fitted (`train(..., include_seen=True)`). What a user dislikes is excluded in any case.
-    `rules` are `Rules.bind(model.item_columns(items))`. An unknown id is an `UnknownIdError`; in a
-    history it is left out and counted in a `LeporidWarning`.
+    model was fitted (`train(..., include_seen=True)`). What a user dislikes is always
+    excluded. `rules` are `Rules.bind(model.item_columns(items))`. An unknown id is an
+    `UnknownIdError`; in a history it is left out and counted in a `LeporidWarning`.
     """
 
     name: ClassVar[str]
