@@ -25,7 +25,7 @@ class EventKinds(NamedTuple):
     """The kinds that are targets; empty: all."""
 
     @classmethod
-    def asked(
+    def from_arguments(
         cls,
         event: str | int | None,
         weights: Mapping[str, float] | None,

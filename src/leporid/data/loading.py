@@ -107,7 +107,7 @@ def load(  # noqa: PLR0913 (options are spelled out)
         min_rating = DATASETS[str(source)].min_rating
     kinds = None
     if event is not None or weights is not None or target_events is not None:
-        kinds = EventKinds.asked(event, weights, target_events)
+        kinds = EventKinds.from_arguments(event, weights, target_events)
     columns = {
         "user": user,
         "item": item,

@@ -119,7 +119,7 @@ class Recommender(abc.ABC):
             raise ConfigError(
                 f"{self.name} takes {article(self.config_class.__name__)}, not {config!r}"
             )
-        self.asked = config
+        self.requested = config
         """The settings that were asked for."""
         self.config = config
         """The settings that were asked for, with "auto" replaced by what a fit has found."""
@@ -138,7 +138,7 @@ class Recommender(abc.ABC):
         state = "not fitted"
         if self._known is not None:
             state = f"fitted on {len(self.users):,} users, {len(self.items):,} items"
-        changed = self.asked.changed_words()
+        changed = self.requested.changed_words()
         words = f"{changed}; {state}" if changed else state
         return f"{type(self).__name__}({words})"
 
@@ -520,7 +520,7 @@ class Recommender(abc.ABC):
                 f"(see `leporid models`)",
                 4,
             )
-        self.config = self.asked
+        self.config = self.requested
         self.fitting = Fitting(include_seen=split.include_seen)
         self._known = None
         self._train = split.train
@@ -535,13 +535,13 @@ class Recommender(abc.ABC):
 
     def _refit(
         self,
-        whole: Split,
+        full_split: Split,
         init: InitialEmbeddings | Recommender | None,
         context: FitContext,
     ) -> Self:
         """Fit a new model with the same settings on a split that holds nothing out."""
         model = type(self)(self.config)
-        return model.fit(whole, seed=self.fitting.seed, context=context)
+        return model.fit(full_split, seed=self.fitting.seed, context=context)
 
     def _top_k(
         self,
