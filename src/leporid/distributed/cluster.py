@@ -192,8 +192,8 @@ class Cluster:
                 if isinstance(version, str):
                     installed = f"leporid {version}"
                 raise ClusterError(
-                    f"the Dask worker at {address} has {installed}, this process {__version__}: "
-                    f"install the same version on both"
+                    f"the Dask worker at {address} has {installed} and this process has "
+                    f"{__version__}: install the same version on both"
                 )
 
 
