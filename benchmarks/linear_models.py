@@ -21,8 +21,8 @@ from benchmarks.classical_defaults import LOGS, split_of
 from benchmarks.harness import RECORDS, write_record
 from benchmarks.linear_part import HIDDEN
 from benchmarks.sequence_settings import curve, means
-from leporid.artifacts import read_json
 from leporid.data import inner_validation_split
+from leporid.foundation import read_json
 from leporid.models.closed_form.history_window import sample_validation_users
 
 NAME = "linear_models"

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import read_json, write_json
+from leporid.foundation import read_json, write_json
 
 RECORD = Path(__file__).parents[1] / "results" / "sequence-settings.json"
 LAST_ITEM = ", last item"

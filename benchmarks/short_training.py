@@ -23,7 +23,7 @@ from benchmarks.choose_logs import LOGS
 from leporid import models
 from leporid.data import Split, inner_validation_split
 from leporid.embeddings import initial_embeddings
-from leporid.machine import versions
+from leporid.foundation import versions
 from leporid.models import FitContext, StopWhen, trained_on
 from leporid.selection.task import with_validation
 

@@ -16,8 +16,8 @@ import numpy as np
 import leporid
 from benchmarks.classical_defaults import split_of
 from benchmarks.harness import timed, write_record
-from leporid.config import SettingValue
 from leporid.data import Split
+from leporid.foundation import SettingValue
 
 LOGS = {
     "beauty": 1,

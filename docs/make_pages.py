@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS, markdown_table
 from docs import ratio_tables, tables
-from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
+from leporid.foundation import atomic_path, read_json
 from reproduction.global_time import read_global_time
 from reproduction.leaderboard import differences, leaderboard_page, read_leaderboard
 from reproduction.leave_last_out import read_levers

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from leporid.artifacts import read_json
 from leporid.data import load
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
+from leporid.foundation import read_json
 from leporid.runs import ExperimentSpec, load_split, read_experiment, run_grid
 from reproduction.confirmed_baselines import METRIC, TRIALS, confirm_classical
 from reproduction.general_rules import add_runs, rules_table

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from leporid.hashing import canonical_hash
+from leporid.foundation import canonical_hash
 from leporid.runs import RunRecord
 
 _RENAMED_SETTINGS = {"passes": "epochs"}

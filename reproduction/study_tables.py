@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from leporid.artifacts import read_json, write_json
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate, holm, user_stratum
+from leporid.foundation import read_json, write_json
 from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 from reproduction.study_cells import EXPERIMENT, QUARTILES, STUDY, packed, split_of, unpacked

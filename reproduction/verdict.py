@@ -21,7 +21,7 @@ from scipy import stats
 
 from leporid.evaluation import Comparison as Tested
 from leporid.evaluation import MetricTable, compare, holm
-from leporid.html import fill_template
+from leporid.foundation import fill_template
 from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 from reproduction.tables import DATA_SETS, measurements, paper_rows

@@ -421,7 +421,7 @@ def test_users_and_items_without_training_rows_are_no_trouble(name: str, split: 
 def test_a_search_space_names_settings_that_exist(name: str) -> None:
     from dataclasses import fields
 
-    from leporid.search_space import check_space
+    from leporid.foundation import check_space
 
     try:
         cls = models.get(name)

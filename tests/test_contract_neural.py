@@ -16,8 +16,8 @@ from leporid import initializers, models
 from leporid.data import Split
 from leporid.embeddings import Embedding, InitialEmbeddings, standardize
 from leporid.errors import ConfigError, TrainingInterruptedError
+from leporid.foundation import NullProgress
 from leporid.models import FitContext, NeuralRecommender
-from leporid.progress import NullProgress
 from tests.test_contract import N_ITEMS, N_USERS, SETTINGS, make, make_split
 
 NEURAL = [key for key in SETTINGS if "steps" in SETTINGS[key]]

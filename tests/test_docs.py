@@ -15,11 +15,11 @@ import pytest
 import typer.main
 
 import leporid
-from leporid.artifacts import read_json
 from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
+from leporid.foundation import read_json
 from leporid.models.neural import trainer as loop
 from leporid.runs import RunRecord
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from leporid.html import Series, bars_html, chart_html, fill_template, rows_html
+from leporid.foundation import Series, bars_html, chart_html, fill_template, rows_html
 
 
 def test_values_are_escaped_and_missing_ones_refused(

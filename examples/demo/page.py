@@ -6,7 +6,7 @@ import html
 from pathlib import Path
 
 from examples.demo.stages import METRIC, DemoResult
-from leporid.html import Series, chart_html, rows_html, write_report
+from leporid.foundation import Series, chart_html, rows_html, write_report
 from leporid.runs import hits_html, hits_in_words
 
 

@@ -19,9 +19,9 @@ from leporid import (
     random_split,
     temporal_split,
 )
-from leporid.artifacts import read_json, write_json
 from leporid.data import split_by, synthesize
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
+from leporid.foundation import read_json, write_json
 from tests.data.strategies import Row, external_rows, interactions_of, rows
 
 Parts = tuple[list[object], list[object], list[object]]

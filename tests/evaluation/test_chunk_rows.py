@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leporid import machine
 from leporid.errors import ConfigError
+from leporid.foundation import machine
 from leporid.ranking import top_k as ranking
 
 

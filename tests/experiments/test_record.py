@@ -11,7 +11,7 @@ import pytest
 
 from leporid._version import __version__
 from leporid.errors import DataError
-from leporid.machine import versions
+from leporid.foundation import versions
 from leporid.runs import Meter, Results, RunRecord
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from docs.tables import leave_last_out_table
 from leporid.evaluation import MetricTable
-from leporid.hashing import canonical_hash
+from leporid.foundation import canonical_hash
 from leporid.runs import RunRecord
 from reproduction.leave_last_out import BASE, OLDER, read_levers
 from reproduction.store import PackedResults

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leporid.hashing import canonical_hash
+from leporid.foundation import canonical_hash
 from leporid.runs import RunRecord, read_experiment
 from reproduction.old_records import read_record
 from reproduction.specs import LEADERBOARD, paper_spec

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leporid.artifacts import write_json
 from leporid.evaluation import Comparison as Result
 from leporid.evaluation import MetricTable, compare, holm
+from leporid.foundation import write_json
 from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 from reproduction.verdict import Claim, Comparison, evaluate_claims, verdict_page

@@ -278,8 +278,7 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
 
 def _check_value(help: str | None, value: object) -> None:
     """Refuse a device that is not there, and a path that cannot be written."""
-    from leporid.artifacts import check_output_file, check_output_folder
-    from leporid.machine import check_device
+    from leporid.foundation import check_device, check_output_file, check_output_folder
 
     if not isinstance(value, str | Path):
         return

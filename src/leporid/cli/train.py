@@ -21,8 +21,8 @@ from leporid.cli.options import (
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leporid.config import JsonValue, SettingValue
     from leporid.data import Split
+    from leporid.foundation import JsonValue, SettingValue
     from leporid.models import ModelSpec
     from leporid.runs import BaselineCheck, RunRecord
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leporid.arguments import described, is_table
 from leporid.data.arrays import AnyArray
 from leporid.data.frames import Values, as_arrow
 from leporid.errors import DataError, UnknownIdError, article
+from leporid.foundation import described, is_table
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,6 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-import leporid.artifacts as artifacts
-from leporid.arguments import checks_arguments
 from leporid.data.arrays import AnyArray, Mask
 from leporid.data.event_kinds import with_negatives
 from leporid.data.files import SPLIT_SUMMARY, is_split
@@ -24,6 +22,7 @@ from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.loading import as_log
 from leporid.errors import ConfigError, DataError, UnknownNameError, warn
+from leporid.foundation import artifacts, checks_arguments
 
 Part = Literal["valid", "test"]
 PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")

@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from leporid.config import Config, JsonValue, SettingValue, setting
 from leporid.data import Interactions, as_log
 from leporid.embeddings.arrays import Float32Array
 from leporid.embeddings.isolated import with_empty_rows
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError, article
-from leporid.machine import check_device
-from leporid.progress import Progress, ProgressLike, make_progress
+from leporid.foundation import (
+    Config,
+    JsonValue,
+    Progress,
+    ProgressLike,
+    SettingValue,
+    check_device,
+    make_progress,
+    setting,
+)
 
 if TYPE_CHECKING:
     from distributed import Client

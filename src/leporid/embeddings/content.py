@@ -12,7 +12,6 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from leporid.config import JsonValue
 from leporid.data import Interactions, item_features
 from leporid.embeddings.arrays import Float64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
@@ -22,7 +21,7 @@ from leporid.embeddings.row_norm import with_size_one
 from leporid.embeddings.svd import largest_triplets
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded
 from leporid.errors import ConfigError
-from leporid.progress import ProgressLike
+from leporid.foundation import JsonValue, ProgressLike
 
 _DENSE = 5_000_000
 """Entries up to which the dense decomposition is taken."""

@@ -9,17 +9,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from leporid.arguments import check_argument, described
-from leporid.artifacts import cache_directory
-from leporid.config import SettingValue
 from leporid.data import Interactions, as_log
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.registry import get
 from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError, DataError, warn
-from leporid.hashing import canonical_hash
-from leporid.machine import kept_torch_threads
-from leporid.progress import Progress
+from leporid.foundation import (
+    Progress,
+    SettingValue,
+    cache_directory,
+    canonical_hash,
+    check_argument,
+    described,
+    kept_torch_threads,
+)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from leporid.config import JsonValue, setting
 from leporid.data import Interactions
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.estimators import LaplacianEigenmaps, Leporid
@@ -18,7 +17,7 @@ from leporid.embeddings.landmarks import Landmarks, landmark_count
 from leporid.embeddings.probe import try_settings
 from leporid.embeddings.row_norm import RowNorm, with_row_norm
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded
-from leporid.progress import ProgressLike
+from leporid.foundation import JsonValue, ProgressLike, setting
 
 ALPHAS = (0.0, 0.5)
 """Candidates of `alpha`."""

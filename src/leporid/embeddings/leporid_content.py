@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import JsonValue, setting
 from leporid.data import IdMap, Interactions, ItemTable, item_features
 from leporid.embeddings.arrays import BoolArray, Float32Array, Int64Array
 from leporid.embeddings.content import check_item_file, item_file_digest
@@ -31,8 +30,8 @@ from leporid.embeddings.landmarks import Landmarks
 from leporid.embeddings.leporid import SpectralConfig, SpectralInitializer
 from leporid.embeddings.vectors import padded
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
+from leporid.foundation import JsonValue, ProgressLike, setting
 from leporid.graph import knn_graph
-from leporid.progress import ProgressLike
 
 _BLOCK = 16_000_000
 """Entries of a block of similarities."""

@@ -29,6 +29,14 @@ from leporid.embeddings.leporid import (
 )
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError
+from leporid.foundation import (
+    ProgressLike,
+    format_bytes,
+    make_progress,
+    memory_left,
+    parse_memory,
+    resolve_threads,
+)
 from leporid.graph import (
     BLOCK,
     BinaryCSR,
@@ -36,8 +44,6 @@ from leporid.graph import (
     search_bytes,
     stored_knn_graph,
 )
-from leporid.machine import format_bytes, memory_left, parse_memory, resolve_threads
-from leporid.progress import ProgressLike, make_progress
 
 
 class StreamOptions(TypedDict, total=False):

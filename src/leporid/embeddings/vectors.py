@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import check_has_checksum, read_arrays, write_arrays
-from leporid.config import JsonValue
 from leporid.data import IdMap
 from leporid.embeddings.arrays import BoolArray, Float32Array, Float64Array, FloatArray
 from leporid.errors import DataError, warn
+from leporid.foundation import JsonValue, check_has_checksum, read_arrays, write_arrays
 
 _FORMAT = "leporid.embeddings.3"
 """Format of the files, which `InitialEmbeddings.load` compares."""

@@ -12,7 +12,6 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from leporid.arguments import checks_arguments, described, takes_exclude_seen
 from leporid.data import Interactions, Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
@@ -26,8 +25,14 @@ from leporid.evaluation.scorers import (
     score_function,
 )
 from leporid.evaluation.strata import popularity_class
-from leporid.kernel import kernel
-from leporid.progress import Progress, make_progress
+from leporid.foundation import (
+    Progress,
+    checks_arguments,
+    described,
+    kernel,
+    make_progress,
+    takes_exclude_seen,
+)
 from leporid.ranking import (
     BoundRules,
     Indices,

@@ -11,7 +11,6 @@ import pyarrow.csv
 import scipy
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_path
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics, strata
@@ -25,6 +24,7 @@ from leporid.evaluation.hit_files import (
     write_parquet,
 )
 from leporid.evaluation.metrics import Hits, Values
+from leporid.foundation import atomic_path
 
 _OF_ALL_LISTS = ("Coverage", "Gini")
 """Metrics that measure all lists together."""

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.arguments import checks_arguments, described
 from leporid.data import IdMap, Part, Sequences, Split, expect
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.scorers import ScoreFunction
+from leporid.foundation import checks_arguments, described
 from leporid.ranking import Indices, chunk_rows
 
 QUARTILES = tuple(f"activity-q{i}" for i in range(1, 5))

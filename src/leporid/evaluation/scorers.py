@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.arguments import described
 from leporid.data import IdMap, Interactions, Part, Sequences, Split
 from leporid.errors import ConfigError, DataError, article
 from leporid.evaluation.recommendations import Recommendations
+from leporid.foundation import described
 from leporid.ranking import Indices, TopK
 
 if TYPE_CHECKING:

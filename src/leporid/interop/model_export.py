@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
+from leporid.foundation import atomic_folder, write_json
 from leporid.interop.targets import TARGETS
 from leporid.interop.vectors import MOVED, Changes, ModelVectors, Positions, refreshed
 from leporid.models import Recommender

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from leporid.arguments import checks_arguments, takes_exclude_seen
-from leporid.config import Config, JsonValue, SettingValue
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import (
@@ -25,6 +23,16 @@ from leporid.errors import (
     NotFittedError,
     article,
     warn,
+)
+from leporid.foundation import (
+    Config,
+    JsonValue,
+    Progress,
+    ProgressLike,
+    SearchSpace,
+    SettingValue,
+    checks_arguments,
+    takes_exclude_seen,
 )
 from leporid.models import registry
 from leporid.models.context import FitContext
@@ -40,7 +48,6 @@ from leporid.models.saved_models import (
     read_saved,
     write_saved,
 )
-from leporid.progress import Progress, ProgressLike
 from leporid.ranking import (
     Allowed,
     BoundRules,
@@ -65,7 +72,6 @@ from leporid.ranking import (
     padded_lists,
     rank_in_chunks,
 )
-from leporid.search_space import SearchSpace
 
 if TYPE_CHECKING:
     import torch

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Config, SettingValue, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import ConfigError, DataError
@@ -23,6 +22,7 @@ from leporid.evaluation import (
     ingredients,
     parse_metric,
 )
+from leporid.foundation import Config, ProgressLike, SettingValue, setting
 from leporid.models import registry as catalogue
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
@@ -30,7 +30,6 @@ from leporid.models.fitted_arrays import arrays_under
 from leporid.models.fitting import Fitting
 from leporid.models.spec import ModelSpec
 from leporid.models.training import fit
-from leporid.progress import ProgressLike
 from leporid.ranking import HistoryUnsupportedError, Indices, Scores, TopK, masked_top_k
 
 _MAX_PICKS, _MAX_USERS = 5, 5_000

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from leporid.arguments import described
-from leporid.config import Config, SettingValue
 from leporid.data import Interactions
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
 from leporid.errors import ConfigError
+from leporid.foundation import Config, SettingValue, described
 from leporid.models import registry
 from leporid.models.base import Recommender
 

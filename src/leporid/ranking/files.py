@@ -12,10 +12,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from leporid.arguments import checks_arguments, described, takes_exclude_seen
-from leporid.artifacts import atomic_path, check_output_file
 from leporid.errors import ConfigError
-from leporid.progress import Progress
+from leporid.foundation import (
+    Progress,
+    atomic_path,
+    check_output_file,
+    checks_arguments,
+    described,
+    takes_exclude_seen,
+)
 from leporid.ranking.bound_rules import BoundRules
 from leporid.ranking.lists import (
     Ids,

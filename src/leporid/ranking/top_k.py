@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from leporid.data import Sequences
 from leporid.errors import ConfigError, DataError
-from leporid.kernel import kernel
-from leporid.machine import free_memory
+from leporid.foundation import free_memory, kernel
 
 if TYPE_CHECKING:
     import torch

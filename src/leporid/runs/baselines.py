@@ -6,12 +6,11 @@ They are fitted first, because they take seconds; the model is compared with the
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leporid.config import JsonValue
 from leporid.data import Split
 from leporid.errors import ConfigError
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate
+from leporid.foundation import JsonValue, Progress, ProgressLike, make_progress
 from leporid.models import FitContext, ModelSpec, Recommender, fit
-from leporid.progress import Progress, ProgressLike, make_progress
 from leporid.runs.meter import Meter
 
 BASELINES = ("toppop", "itemknn", "ease")

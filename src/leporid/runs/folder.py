@@ -14,21 +14,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leporid.artifacts import (
+from leporid.data import ItemTable, Split
+from leporid.errors import ConfigError, DataError
+from leporid.evaluation import MetricTable
+from leporid.foundation import (
     MANIFEST,
+    Progress,
     atomic_folder,
+    check_device,
     check_manifest,
     check_output_folder,
+    make_progress,
     recovered,
     write_json,
     write_manifest,
 )
-from leporid.data import ItemTable, Split
-from leporid.errors import ConfigError, DataError
-from leporid.evaluation import MetricTable
-from leporid.machine import check_device
 from leporid.models import FitContext
-from leporid.progress import Progress, make_progress
 from leporid.runs.execution import Run, RunSpec, add_final_fit, execute
 from leporid.runs.record import RunRecord, record_of
 from leporid.runs.report import write_train_report

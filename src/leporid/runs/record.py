@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from leporid.artifacts import read_object, write_json
-from leporid.config import Config, JsonValue
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import MetricTable
-from leporid.hashing import canonical_hash
-from leporid.machine import versions
+from leporid.foundation import (
+    Config,
+    JsonValue,
+    canonical_hash,
+    read_object,
+    versions,
+    write_json,
+)
 from leporid.models import Recommender
 from leporid.runs.execution import Cost, Run
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-import leporid.html as page
-from leporid.config import JsonValue
 from leporid.data import titles_of
 from leporid.errors import LeporidError
 from leporid.evaluation import MetricTable
+from leporid.foundation import JsonValue
+from leporid.foundation import html as page
 from leporid.models import Recommender, fit_sentence
 from leporid.runs.execution import Run
 from leporid.runs.record import RunRecord

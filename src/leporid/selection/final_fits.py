@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from leporid.config import SettingValue
 from leporid.data import Split
+from leporid.foundation import ProgressLike, SettingValue
 from leporid.models import (
     FitContext,
     Recommender,
@@ -16,7 +16,6 @@ from leporid.models import (
     fit,
     trained_on,
 )
-from leporid.progress import ProgressLike
 from leporid.selection.budget import Deadline
 from leporid.selection.candidates import Candidate
 from leporid.selection.evaluator import TrialEvaluator

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import MetricTable, evaluate
+from leporid.foundation import atomic_folder, write_json
 from leporid.models import Blend, ModelSpec, Recommender
 from leporid.runs import (
     CUTOFFS,

@@ -13,7 +13,7 @@ import numpy as np
 
 from leporid.data import Sequences
 from leporid.errors import DataError, LeporidError, UnknownIdError
-from leporid.machine import torch_threads
+from leporid.foundation import torch_threads
 from leporid.ranking import (
     BoundRules,
     HistoryUnsupportedError,

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from leporid.config import Config, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import UnknownIdError
+from leporid.foundation import Config, setting
 from leporid.graph import canonical
 from leporid.models.base import Recommender
 from leporid.models.closed_form.history_window import (

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Config
 from leporid.data import Sequences, Split
+from leporid.foundation import Config
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray

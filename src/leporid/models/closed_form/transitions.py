@@ -18,17 +18,22 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
 from leporid.data import Sequences, Split
 from leporid.errors import warn
+from leporid.foundation import (
+    Float,
+    Int,
+    OneOf,
+    SearchSpace,
+    kernel,
+    one_thread_pool,
+    setting,
+)
 from leporid.graph import canonical
-from leporid.kernel import kernel
-from leporid.machine import one_thread_pool
 from leporid.models.closed_form.products import top_k_of_columns
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.ranking import Indices, ItemNeighbours, Scores
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 Counts = NDArray[np.int64]
 Weights = NDArray[np.float64]

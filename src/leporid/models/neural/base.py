@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leporid.config import JsonValue, SettingValue
 from leporid.data import Interactions, Split, load
 from leporid.embeddings import InitialEmbeddings, scale_for_model
 from leporid.errors import (
@@ -24,6 +23,7 @@ from leporid.errors import (
     article,
     warn,
 )
+from leporid.foundation import JsonValue, ProgressLike, SettingValue, make_progress
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext, FittedNetwork
 from leporid.models.fitted_arrays import Arrays
@@ -57,7 +57,6 @@ from leporid.models.neural.tables import BuildContext, movement
 from leporid.models.neural.trainer import train_loop
 from leporid.models.neural.untrained_rows import UntrainedRows
 from leporid.models.neural.weights import adopt_tensors, check_tensors, to_arrays
-from leporid.progress import ProgressLike, make_progress
 
 _COLD_ITEM_SHARE = 0.25
 """Share of the ranks for items without training interactions whose initial embeddings come from

@@ -13,8 +13,7 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 import torch
 
-from leporid.config import Config, SettingValue, setting
-from leporid.machine import check_device
+from leporid.foundation import Config, SettingValue, check_device, setting
 
 Recipes: TypeAlias = dict[str, dict[str, SettingValue]]
 """Named settings of a model."""

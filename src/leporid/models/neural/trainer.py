@@ -11,7 +11,7 @@ from torch import nn
 
 from leporid.data import Split
 from leporid.errors import TrainingInterruptedError
-from leporid.machine import kept_torch_threads
+from leporid.foundation import kept_torch_threads
 from leporid.models.context import FitContext
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.checkpoints import TrainingIdentity, TrainingState

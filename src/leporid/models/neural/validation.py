@@ -6,7 +6,7 @@ import numpy as np
 
 from leporid.data import Split
 from leporid.evaluation import evaluate, parse_metric
-from leporid.machine import kept_torch_threads
+from leporid.foundation import kept_torch_threads
 from leporid.models.neural.checkpoints import TrainingProgress, TrainingState
 from leporid.models.neural.settings import TrainingConfig, derive_seed
 from leporid.models.neural.trainable import Trainable, load_weights

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from leporid.config import setting
 from leporid.errors import ConfigError
+from leporid.foundation import setting
 from leporid.models.neural.settings import TrainingConfig
 
 Architecture = Literal["resnet", "revnet", "only_conv", "no_conv"]

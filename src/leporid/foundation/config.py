@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
-from leporid.arguments import described, is_table
 from leporid.errors import ConfigError, closest
+from leporid.foundation.arguments import described, is_table
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from leporid.artifacts import atomic_path
-from leporid.machine import versions
+from leporid.foundation.artifacts import atomic_path
+from leporid.foundation.machine import versions
 
 
 def fill_template(
