@@ -34,7 +34,7 @@ LOGS = {"lastfm": 5, "movietweetings-100k": 10}
 PAIRS = [("lastfm", "bpr"), ("movietweetings-100k", "bpr"), ("lastfm", "sasrec")]
 MODELS: dict[str, dict[str, Any]] = {
     "bpr": {"steps": 1500},
-    "sasrec": {"steps": 300, "batch_size": 64, "length": 20},
+    "sasrec": {"steps": 300, "batch_size": 64, "max_history": 20},
 }
 COMMON = {"dim": 32, "init": "svd", "recipe": None, "eval_every": 0}
 QUIET: dict[str, Any] = {"device": "cpu", "progress": False}
@@ -86,7 +86,7 @@ def changed(a: Recommender, b: Recommender) -> float:
 def refreshed(model: Recommender, old: Path, folder: Path, moved: float) -> dict[str, float]:
     """Shares of rows written, and the recall of what the store then holds."""
     parity = export_model(model, folder / "new", "parquet", refresh=old, moved=moved)
-    written = leporid.foundation.artifacts.read_json(folder / "new" / "export.json")["written"]
+    written = leporid.foundation.read_json(folder / "new" / "export.json")["written"]
     sizes = {"users": len(model.users), "items": len(model.items)}
     shares = {f"{side} written": written[side] / sizes[side] for side in sizes}
     return {"moved": moved, **shares, "recall": parity.recall if parity else float("nan")}

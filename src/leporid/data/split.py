@@ -32,7 +32,7 @@ RARE_REPEATS = 0.01
 
 _ARRAYS = "split.safetensors"
 _SUMMARY = SPLIT_SUMMARY
-_FORMAT = "leporid-split-2"
+_FORMAT = "leporid-split-3"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class HeldOut:
     """Number of held-out items that are not to be found, because their users have them already."""
     known: Sequences
     """What is known of every user at that moment, in time order."""
-    hidden: Sequences
+    excluded: Sequences
     """What no list may show, one row for each of these users."""
     popularity: NDArray[np.int32]
     """int32[n_items]: training interactions of each item."""
@@ -110,15 +110,15 @@ class Split:
     def targets(self, part: Part, include_seen: bool | None = None) -> Interactions:
         """Return what is to be found in `part`, each item once.
 
-        Targets are goal events; repeats of what the user has already are among them only if
-        included.
+        Targets are items of target events; repeats of what the user has already are among them
+        only if included.
         """
         if include_seen is None:
             include_seen = self.include_seen
-        events = self.part(part).goals
+        events = self.part(part).target_events
         is_target = events.is_first
         if not include_seen:
-            is_target = events.first_after(self.known(part).goals)
+            is_target = events.first_after(self.known(part).target_events)
         return events if is_target.all() else events.select(is_target)
 
     def held_out(self, part: Part, include_seen: bool) -> HeldOut:
@@ -135,9 +135,9 @@ class Split:
 
     def _to_evaluate(self, part: Part, include_seen: bool) -> HeldOut:
         events = self.part(part)
-        n_distinct = int(np.count_nonzero(events.goals.is_first))
+        n_distinct = int(np.count_nonzero(events.target_events.is_first))
         if not n_distinct:
-            what = "has no event of the goal" if len(events) else "is empty"
+            what = "has no target event" if len(events) else "is empty"
             raise DataError(
                 f"the {part} part of the split {what}: there is nothing to evaluate on"
             )
@@ -156,7 +156,7 @@ class Split:
             to_find=to_find,
             repeated=n_distinct - n_targets,
             known=known.sequences(),
-            hidden=known.hidden(include_seen).take(users),
+            excluded=known.excluded_items(include_seen).take(users),
             popularity=self.train.popularity,
             activity=activity.astype(np.int32),
         )
@@ -190,8 +190,8 @@ class Split:
         """Return the same parts with `include_seen` (None: as it is); warn if repeats are rare."""
         if include_seen is None or include_seen == self.include_seen:
             return self
-        test = self.test.goals
-        total = len(self.train_valid.goals) + len(test)
+        test = self.test.target_events
+        total = len(self.train_valid.target_events) + len(test)
         repeats = self.train_valid.repeats + len(test) - len(self.targets("test"))
         if include_seen and repeats < RARE_REPEATS * total:
             warn(

@@ -21,9 +21,9 @@ from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError
 from leporid.foundation import (
     ProgressLike,
-    below,
     kernel,
     next_state,
+    randint,
     setting,
     stream,
     to_bits,
@@ -176,12 +176,12 @@ def train_round(  # noqa: PLR0913 - a compiled kernel
         state = stream(seed, name, np.uint64(block))
         for _ in range(count):
             state = next_state(state)
-            pair = pairs[start + below(to_bits(state), count)]
+            pair = pairs[start + randint(to_bits(state), count)]
             u = pair_user[pair]
             i = pair_item[pair]
             for _try in range(_TRIES):
                 state = next_state(state)
-                j = members[first + below(to_bits(state), size)]
+                j = members[first + randint(to_bits(state), size)]
                 if not in_row(indptr, indices, u, j):
                     bpr_update(users[u], items[i], items[j], step, regularization)
                     break

@@ -62,11 +62,11 @@ def evaluate(  # noqa: PLR0913 (options are spelled out)
 ) -> MetricTable:
     """Rank every candidate for every user with items in `part`, and compare.
 
-    Candidates are the items the user neither has (of the goal, if there is one) nor dislikes in
-    `split.known(part)`; a held-out item that is none is left out, counted in `.repeated`. Nothing
-    is sampled, ties go to the smaller item index. Indices are scored in chunks that fit the free
-    memory, which never changes the result. Indices without items in `part` are left out and counted
-    in `.skipped`; those without a training interaction are ranked, and a stratum ('cold-users').
+    Candidates are the items that the user neither has in a target event of `split.known(part)` nor
+    dislikes; a held-out item that is none is left out, counted in `.repeated`. Nothing is sampled,
+    ties go to the smaller item index. Indices are scored in chunks that fit the free memory, which
+    never changes the result. Indices without items in `part` are left out and counted in
+    `.skipped`; those without a training interaction are ranked, and a stratum ('cold-users').
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def evaluate(  # noqa: PLR0913 (options are spelled out)
         top = np.empty((len(users), n), dtype=np.int32)
         for start in range(0, len(users), step):
             chunk = users[start : start + step]
-            seen = held_out.hidden.take(np.arange(start, start + len(chunk)))
+            seen = held_out.excluded.take(np.arange(start, start + len(chunk)))
             top[start : start + step] = _best_items(
                 score(chunk, held_out.known), chunk, split, n, seen, rules
             )

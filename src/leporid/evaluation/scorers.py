@@ -144,8 +144,8 @@ def _check_model(
 ) -> None:
     """Refuse a model of other users or items, and a final one, which was fitted on `part` too."""
     if isinstance(model, FittedModel) and model.fitting.final:
-        pairs = _pairs(model.train.goals)
-        if np.isin(_pairs(split.part(part).goals), pairs).any():
+        pairs = _pairs(model.train.target_events)
+        if np.isin(_pairs(split.part(part).target_events), pairs).any():
             raise DataError(
                 f"this is a final model, fitted on the {part} part too: evaluate the validated "
                 f"one (the run's folder, or model.validated after "

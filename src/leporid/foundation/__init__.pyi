@@ -7,8 +7,8 @@ from .arguments import is_table as is_table
 from .artifacts import Array as Array
 from .artifacts import cache_directory as cache_directory
 from .artifacts import check_csr as check_csr
+from .artifacts import check_has_checksum as check_has_checksum
 from .artifacts import check_manifest as check_manifest
-from .artifacts import check_sealed as check_sealed
 from .artifacts import map_arrays as map_arrays
 from .artifacts import read_arrays as read_arrays
 from .artifacts import read_json as read_json
@@ -26,9 +26,9 @@ from .atomic import check_output_folder as check_output_folder
 from .atomic import recovered as recovered
 from .compiled import INNER as INNER
 from .compiled import Integer as Integer
-from .compiled import below as below
 from .compiled import kernel as kernel
 from .compiled import next_state as next_state
+from .compiled import randint as randint
 from .compiled import stream as stream
 from .compiled import to_bits as to_bits
 from .compiled import uniform as uniform

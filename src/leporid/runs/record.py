@@ -74,8 +74,8 @@ class RunRecord(Config):
             if not all(isinstance(value, int | float) for value in metrics.values()):
                 raise ConfigError("the metrics of a run record must be numbers by name")
         if not self.spec_hash:
-            asked = {key: vars(self)[key] for key in _SPEC}
-            object.__setattr__(self, "spec_hash", canonical_hash(asked, 12))
+            request = {key: vars(self)[key] for key in _SPEC}
+            object.__setattr__(self, "spec_hash", canonical_hash(request, 12))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
