@@ -62,7 +62,8 @@ class ClosedFormPart(NamedTuple):
 
     def weight(self, name: str) -> float:
         """Return the weight of the model called `name`; 0 if it is not here."""
-        return sum(each.weight for each in self.components if each.model.name == name)
+        weights = (each.weight for each in self.components if each.model.name == name)
+        return sum(weights, 0.0)
 
     def add(self, scores: Tensor, histories: Sequences) -> Tensor:
         """Add to the network's scores of the same users, in place; nothing without a history."""
