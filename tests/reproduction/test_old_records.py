@@ -33,6 +33,15 @@ def test_a_request_says_its_metric_and_settings_by_their_present_names() -> None
     assert key == found.key.replace(found.spec_hash, canonical_hash(CELL, 12))
 
 
+def test_the_weight_of_the_linear_part_is_read_by_its_present_name() -> None:
+    old, present = {"linear_gain": 0.0, "dim": 8}, {"linear_weight": 0.0, "dim": 8}
+    cell = {"model": "sasrec", "metric": "NDCG@10", "settings": old, "seed": 1}
+    _, found = read_record(stored(cell, model="sasrec", config=old))
+    assert found.config == present
+    assert found.extra["cell"] == {**cell, "settings": present}
+    assert found.spec_hash == canonical_hash(found.extra["cell"], 12)
+
+
 def test_a_run_filed_under_another_hash_keeps_its_key() -> None:
     key, found = read_record(stored(CELL, spec_hash="by-hand"))
     assert (found.spec_hash, found.key) == ("by-hand", key)
@@ -56,7 +65,8 @@ def test_a_record_from_before_says_what_its_model_had_seen(model: str, seen: str
 
 
 def test_a_record_in_its_present_form_is_not_changed() -> None:
-    for cell in (None, {**CELL, "metric": "F1@10"}):
+    present = {**CELL, "metric": "F1@10", "settings": {"freeze_init": False}}
+    for cell in (None, present):
         line = stored(cell)
         line["extra"]["seen"] = "train only"
         assert read_record(line)[1] == RunRecord.from_dict(line)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.data import Sequences, Split
-from leporid.evaluation.metrics import ndcg
+from leporid.evaluation import ndcg
 from leporid.models.closed_form.history_window import (
     MAX_SCORES,
     sample_validation_users,
