@@ -2,8 +2,9 @@
 
 `python -m benchmarks.linear_part --data FOLDER --out FILE [--logs "a;b"]` trains DLR2 as it comes
 on logs whose order is hidden, tests it, takes its closed-form part away and tests it again. There
-it is SLIM alone, whose weight is chosen on validation inside the training. The classical model beside it is the best on validation of
-all settings of `classical_defaults`. `--collect FILE..` writes benchmarks/records/linear_part.json.
+it is SLIM alone, whose weight is chosen on validation inside the training. The classical model
+beside it is the best on validation of all settings of `classical_defaults`. `--collect FILE..`
+writes benchmarks/records/linear_part.json.
 """
 
 from __future__ import annotations

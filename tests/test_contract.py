@@ -146,8 +146,8 @@ def test_every_registered_model_and_recipe_is_here() -> None:
     for name in models.available():
         for recipe, settings in getattr(models.get(name), "recipes", {}).items():
             # The plain model covers recipes that only turn its numbers up or down, or say how long
-            # to train; dlr2-general has a closed-form part. Frozen tables break half of this contract:
-            # test_dlr2_authors.py.
+            # to train; dlr2-general has a closed-form part. Frozen tables break half of this
+            # contract: test_dlr2_authors.py.
             own = [
                 value
                 for key, value in settings.items()
