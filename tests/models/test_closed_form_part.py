@@ -13,7 +13,7 @@ import torch
 
 import leporid
 from leporid.data import Interactions, Split
-from leporid.errors import LeporidWarning
+from leporid.errors import DataError, LeporidWarning
 from leporid.machine import torch_threads
 from leporid.models import Recommender
 from leporid.models.closed_form.history_window import (
@@ -24,6 +24,7 @@ from leporid.models.closed_form.history_window import (
 from leporid.models.closed_form.slim import SLIM
 from leporid.models.closed_form.transitions import Transitions
 from leporid.models.neural import closed_form_part, component_weights
+from leporid.models.neural.closed_form_part import ClosedFormPart
 from leporid.models.neural.component_weights import choose_weights
 from leporid.models.neural.dlr2 import DLR2Config
 from tests.models.test_include_seen import groceries
@@ -109,6 +110,13 @@ def test_it_is_saved_and_refitted(split: Split, model: Any, tmp_path: Path) -> N
     assert weights == {"slim": 8.0, "transitions": 2.0}
     assert BOTH.items() <= loaded.config.to_dict().items()
     assert len(final.train) == len(split.train) + len(split.valid) + len(split.test)
+
+
+def test_damaged_settings_are_refused(model: Any) -> None:
+    arrays = model.closed_form.arrays()
+    arrays["closed_form.slim.settings"] = np.frombuffer(b'{"l1": ', np.uint8)
+    with pytest.raises(DataError, match="settings of its slim are damaged"):
+        ClosedFormPart.taken_from(arrays, model.train, model.config)
 
 
 def test_it_learns_repeats_and_so_does_a_refit(tmp_path: Path) -> None:

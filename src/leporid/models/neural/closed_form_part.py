@@ -8,7 +8,7 @@ the network is the same with and without them.
 
 import json
 from collections.abc import Callable
-from typing import NamedTuple, Self, TypeVar
+from typing import Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -106,11 +106,13 @@ class ClosedFormPart(NamedTuple):
         names = [name for name in arrays if name.startswith(_PREFIX)]
         stored = {name: arrays.pop(name) for name in names}
         components = []
-        weights = (config.linear_weight, config.transitions_weight)
-        for model_class, weight in zip((SLIM, Transitions), weights, strict=True):
-            own = arrays_under(stored, f"{_PREFIX}{model_class.name}.")
+        for unfitted, weight in (
+            (SLIM(), config.linear_weight),
+            (Transitions(), config.transitions_weight),
+        ):
+            own = arrays_under(stored, f"{_PREFIX}{unfitted.name}.")
             if own and weight != "auto":
-                components.append(Component(_restored(model_class, own, train), weight))
+                components.append(Component(_restored(unfitted, own, train), weight))
         return cls(tuple(components)) if components else None
 
 
@@ -133,17 +135,17 @@ def _extended(
 
 
 def _restored(
-    model_class: type[ItemWeights], stored: Arrays, train: Interactions
+    unfitted: ItemWeights, stored: Arrays, train: Interactions
 ) -> ItemWeights:
-    """Return the model whose settings and weights are `stored`."""
+    """Return a model like `unfitted` with the settings and weights that are `stored`."""
     try:
         settings = json.loads(stored.pop(_SETTINGS).tobytes())
-        config = model_class.config_class.from_dict(settings)
-    except (KeyError, TypeError, ValueError, LeporidError) as error:
+        config = unfitted.config_class.from_dict(settings)
+    except (KeyError, ValueError, LeporidError) as error:
         raise DataError(
-            f"the settings of its {model_class.name} are damaged: {error}"
+            f"the settings of its {unfitted.name} are damaged: {error}"
         ) from None
-    model = _for_interactions(model_class(config), train)
+    model = _for_interactions(type(unfitted)(config), train)
     model._restore(stored)
     return model
 
@@ -200,12 +202,17 @@ def _fit_candidates(
         transitions = 0.0 if transitions == "auto" else transitions
     candidates: list[tuple[ItemWeights, Weights]] = []
     if linear:
-        tried = LINEAR_WEIGHTS if linear == "auto" else (linear,)
+        tried = _tried(linear, LINEAR_WEIGHTS)
         candidates.append((_fit_slim(config, split), tried))
     if transitions:
-        tried = TRANSITIONS_WEIGHTS if transitions == "auto" else (transitions,)
+        tried = _tried(transitions, TRANSITIONS_WEIGHTS)
         candidates.append((_fit_transitions(split), tried))
     return candidates
+
+
+def _tried(weight: float | Literal["auto"], grid: Weights) -> Weights:
+    """Return the weights to try: those of the grid, or the one that was asked for."""
+    return grid if weight == "auto" else (weight,)
 
 
 def _has_too_many_pairs(split: Split) -> bool:

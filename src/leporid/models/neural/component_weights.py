@@ -22,7 +22,7 @@ from leporid.ranking import Indices, Scores, masked_top_k
 
 _USERS = 10_000
 """Largest number of validation users who choose the weights; fewer beyond 40,000 items."""
-_KEPT = 200
+_KEPT = 100
 """Items that each user keeps from each component, the highest scores first."""
 _RANKS = 10
 """Length of the lists that are evaluated."""
