@@ -15,18 +15,30 @@ from typing import Any
 from leporid.hashing import canonical_hash
 from leporid.runs import RunRecord
 
-_RENAMED_SETTINGS = {"linear_gain": "linear_weight"}
+_RENAMED_SETTINGS = {"passes": "epochs", "linear_gain": "linear_weight"}
 """New names of settings of every model by their old ones."""
 _RENAMED_IN_MODEL: Mapping[str, Mapping[str, str]] = {
     "dlr2": {
         "frozen_starts": "freeze_init",
         "new_people": "new_users",
+        "length": "max_history",
+        "profile": "profile_items",
+        "gain": "learn_input_scale",
     },
+    "hgn": {"history": "max_history"},
+    "sasrec": {"length": "max_history"},
+    "sasrec_levers": {"length": "max_history"},
 }
 """The same for the settings that one model has, by its name."""
-_RENAMED_IN_INITIALISER: Mapping[str, Mapping[str, str]] = {}
+_RENAMED_IN_INITIALISER: Mapping[str, Mapping[str, str]] = {
+    "leporid": {"lengths": "row_norm"},
+    "leporid_content": {"enough": "min_interactions"},
+}
 """New names of settings of initialisers by their old ones."""
-_RENAMED_CHOICES: Mapping[str, Mapping[str, str]] = {}
+_RENAMED_CHOICES: Mapping[str, Mapping[str, str]] = {
+    "padding": {"blank": "mask"},
+    "new_users": {"blank": "mask", "placed": "neighbours"},
+}
 """New names of values by the present name of their setting."""
 _METRIC = "F1@10"
 """What every grid maximised while a request did not name its metric."""

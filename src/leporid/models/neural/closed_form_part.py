@@ -195,7 +195,7 @@ def _fit_candidates(
     """Fit the models that may get a weight above 0, each with the weights to try."""
     linear = config.linear_weight
     transitions = config.transitions_weight
-    validates = len(split.valid.goals) > 0
+    validates = len(split.valid.target_events) > 0
     if not validates or (linear == "auto" and _has_too_many_pairs(split)):
         linear = 0.0 if linear == "auto" else linear
     if not validates or not split.train.has_order:
@@ -240,7 +240,7 @@ def _fit_slim(config: TrainingConfig, split: Split) -> SLIM:
     tried: tuple[tuple[float, float], ...] = PENALTIES
     if config.linear_penalties is not None:
         tried = (config.linear_penalties,)
-    elif not len(split.valid.goals):
+    elif not len(split.valid.target_events):
         tried = PENALTIES[:1]
     window = choose_history_window(split.train)
     models = []

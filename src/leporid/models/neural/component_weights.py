@@ -76,22 +76,22 @@ def candidate_scores(
     """Score validation users with every component, as many at a time as memory allows."""
     most_users = max(1, min(_USERS, 10 * MAX_SCORES // split.n_items))
     sample, _ = sample_validation_users(split, most_users)
-    hidden = split.known("valid").hidden(split.include_seen)
+    excluded = split.known("valid").excluded_items(split.include_seen)
     targets = split.targets("valid", split.include_seen).sequences()
     everyone = sample[np.diff(targets.indptr)[sample] > 0]
     n_parts = max(1, -(-len(everyone) * split.n_items // MAX_SCORES))
     for users in np.array_split(everyone, n_parts):
         scores = [component(users) for component in components]
-        yield _keep_candidates(scores, hidden.take(users), targets.take(users))
+        yield _keep_candidates(scores, excluded.take(users), targets.take(users))
 
 
 def _keep_candidates(
-    scores: Sequence[Scores], hidden: Sequences, targets: Sequences
+    scores: Sequence[Scores], excluded: Sequences, targets: Sequences
 ) -> CandidateScores:
-    """Keep the items that are not hidden and among the highest of a component."""
+    """Keep the items that are not excluded and are among the highest of a component."""
     n_users, n_items = scores[0].shape
     n_kept = min(_KEPT, n_items)
-    highest = [masked_top_k(each, n_kept, seen=hidden).items for each in scores]
+    highest = [masked_top_k(each, n_kept, seen=excluded).items for each in scores]
     items = np.sort(np.concatenate(highest, axis=1), axis=1)
     is_none = items < 0
     is_none[:, 1:] |= items[:, 1:] == items[:, :-1]
