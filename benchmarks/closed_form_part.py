@@ -56,6 +56,8 @@ VARIANTS: dict[str, dict[str, float | str]] = {
     "+ both": {"linear_weight": "auto", "transitions_weight": "auto"},
 }
 WITHOUT = VARIANTS["alone"] | {"linear_penalties": None}
+FORMAT = 4
+"""The format of saved models that this version reads; networks had the same arrays before."""
 Row = dict[str, Any]
 
 
@@ -72,7 +74,8 @@ def saved_network(folder: Path) -> Recommender:
         shutil.copytree(folder, copy)
         description = read_json(copy / "model.json")
         settings = present_settings(description["model"], description["config"])
-        write_json(copy / "model.json", description | {"config": settings})
+        present = {"config": settings, "format": FORMAT}
+        write_json(copy / "model.json", description | present)
         write_manifest(copy, "model", "model.json", "weights.safetensors")
         return Recommender.load(copy)
 

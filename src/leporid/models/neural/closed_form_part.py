@@ -36,7 +36,7 @@ Weights = tuple[float, ...]
 
 LINEAR_WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 """The weights of SLIM that are tried."""
-TRANSITIONS_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+TRANSITIONS_WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """The weights of transitions that are tried."""
 PENALTIES = ((1.0, 100.0), (3.0, 30.0))
 """L1 and L2 of the SLIMs that are tried: for sparse logs, and for dense ones without order."""
