@@ -6,26 +6,23 @@ variant of the part, whose weights are chosen on validation, and tests it. `--mo
 closed-form models too: they are tested with default settings. Every row goes into
 benchmarks/records/closed_form_part.json when it is done, in place of an older one of the same log,
 model and seed, so that logs can be measured one by one. `--networks FOLDER` takes networks that
-were saved there as LOG-MODEL-SEED instead of training them; their settings may have older names.
+were saved there as LOG-MODEL-SEED instead of training them.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
 
 import leporid
 from benchmarks.harness import RECORDS, timed, write_record
-from leporid.artifacts import read_json, write_json, write_manifest
+from leporid.artifacts import read_json
 from leporid.data import Split, split_by
 from leporid.models import Recommender
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.closed_form_part import fit_closed_form_part
-from reproduction.old_records import present_settings
 
 NAME = "closed_form_part"
 LOGS = {
@@ -56,8 +53,6 @@ VARIANTS: dict[str, dict[str, float | str]] = {
     "+ both": {"linear_weight": "auto", "transitions_weight": "auto"},
 }
 WITHOUT = VARIANTS["alone"] | {"linear_penalties": None}
-FORMAT = 4
-"""The format of saved models that this version reads; networks had the same arrays before."""
 Row = dict[str, Any]
 
 
@@ -65,19 +60,6 @@ def metrics_on_test(model: Recommender, split: Split, suffix: str = "") -> Row:
     """NDCG@10 and HR@10 of a model on test, under names that end in `suffix`."""
     means = leporid.evaluate(model, split, at=(10,), metrics=("NDCG", "HR")).mean()
     return {f"{metric}{suffix}": round(means[metric], 5) for metric in ("NDCG@10", "HR@10")}
-
-
-def saved_network(folder: Path) -> Recommender:
-    """The network in a folder whose settings may have the names of an older version."""
-    with tempfile.TemporaryDirectory() as temporary:
-        copy = Path(temporary) / "model"
-        shutil.copytree(folder, copy)
-        description = read_json(copy / "model.json")
-        settings = present_settings(description["model"], description["config"])
-        present = {"config": settings, "format": FORMAT}
-        write_json(copy / "model.json", description | present)
-        write_manifest(copy, "model", "model.json", "weights.safetensors")
-        return Recommender.load(copy)
 
 
 def network_row(network: NeuralRecommender, split: Split) -> Row:
@@ -107,7 +89,7 @@ def measured(log: str, model: str, seed: int, options: argparse.Namespace, split
     row["seed"] = seed
     how = {"init": "leporid", "recipe": "general", "seed": seed, "device": options.device}
     if options.networks:
-        network: Any = saved_network(options.networks / f"{log}-{model}-{seed}")
+        network: Any = Recommender.load(options.networks / f"{log}-{model}-{seed}")
         network.to(options.device)
     else:
         seconds, network = timed(
