@@ -196,10 +196,10 @@ def _fit_candidates(
     linear = config.linear_weight
     transitions = config.transitions_weight
     validates = len(split.valid.target_events) > 0
-    if not validates or (linear == "auto" and _has_too_many_pairs(split)):
-        linear = 0.0 if linear == "auto" else linear
-    if not validates or not split.train.has_order:
-        transitions = 0.0 if transitions == "auto" else transitions
+    if linear == "auto" and (not validates or _has_too_many_pairs(split)):
+        linear = 0.0
+    if transitions == "auto" and not (validates and split.train.has_order):
+        transitions = 0.0
     candidates: list[tuple[ItemWeights, Weights]] = []
     if linear:
         tried = _tried(linear, LINEAR_WEIGHTS)
