@@ -63,6 +63,7 @@ QUESTIONS = {
     "trace_train": "How many files does `leporid train` go through?",
     "waits": "Which waits are left?",
     "trainings": "How long is a whole training as it comes?",
+    "closed_form_part": "What do SLIM and transitions add to a network?",
     "linear_part": "What does the linear part do where the order is hidden?",
     "linear_models": "Which linear model should a network have beside it?",
     "two_versions": "What has the redesign of 0.8.0 done to the speed?",
@@ -150,6 +151,9 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
         "docs/models.md": {
             "linear-part": lambda: tables.linear_part_table(logs),
+            "closed-form-part": lambda: ratio_tables.closed_form_part_table(
+                record("closed_form_part")
+            ),
             "hidden-order": lambda: ratio_tables.hidden_order_table(record("linear_part")),
             "new-users": lambda: tables.new_users_table(
                 read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")

@@ -15,7 +15,7 @@ from typing import Any
 from leporid.foundation import canonical_hash
 from leporid.runs import RunRecord
 
-_RENAMED_SETTINGS = {"passes": "epochs"}
+_RENAMED_SETTINGS = {"passes": "epochs", "linear_gain": "linear_weight"}
 """New names of settings of every model by their old ones."""
 _RENAMED_IN_MODEL: Mapping[str, Mapping[str, str]] = {
     "dlr2": {

@@ -40,7 +40,7 @@ FOR_OTHER_PACKAGES = {
     },
     "evaluation": {
         *("Evaluable", "FAMILIES", "FittedModel", "HIT_COLUMNS", "Scorer", "TensorScorer"),
-        *("UserValuesBySeed", "combine", "ingredients", "parse_metric", "user_stratum"),
+        *("UserValuesBySeed", "combine", "ingredients", "ndcg", "parse_metric", "user_stratum"),
     },
     "embeddings": {
         *("Landmarks", "TableExtension", "basis_size", "cached_fit", "column_signs"),

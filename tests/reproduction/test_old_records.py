@@ -54,7 +54,7 @@ def test_a_request_says_its_metric_and_settings_by_their_present_names() -> None
             {"new_users": "mask", "padding": "none"},
         ),
         ("sasrec", {"length": 50, "hidden": 64}, {"max_history": 50, "hidden": 64}),
-        ("hgn", {"history": 3}, {"max_history": 3}),
+        ("hgn", {"history": 3, "linear_gain": 0.0}, {"max_history": 3, "linear_weight": 0.0}),
         ("ease", {"window": 5}, {"window": 5}),
     ],
 )

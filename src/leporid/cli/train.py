@@ -99,7 +99,9 @@ def train(
     output: Output,
     training: _Training,
     log: SplitOptions,
-    no_baselines: Annotated[bool, "Leave out TopPop, ItemKNN and EASE."] = False,
+    no_baselines: Annotated[
+        bool, "Leave out TopPop, ItemKNN, EASE and Transitions."
+    ] = False,
     dataset: Dataset = None,
     json_output: Json = False,
 ) -> None:

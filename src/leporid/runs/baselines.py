@@ -14,6 +14,8 @@ from leporid.models import FitContext, ModelSpec, Recommender, fit
 from leporid.runs.meter import Meter
 
 BASELINES = ("toppop", "itemknn", "ease")
+ORDER_BASELINE = "transitions"
+"""A further baseline where the training part has an order."""
 REPEATS_BASELINE = "frequency"
 """A further baseline where lists may show what a user already has."""
 MAX_EASE_ITEMS = 10_000
@@ -98,7 +100,11 @@ def baseline_specs(
     split: Split, beside: ModelSpec | None = None
 ) -> tuple[ModelSpec, ...]:
     """Return the baselines of a split, without the one that `beside` itself describes."""
-    names = [*BASELINES, REPEATS_BASELINE] if split.include_seen else [*BASELINES]
+    names = [*BASELINES]
+    if split.train.has_order:
+        names.append(ORDER_BASELINE)
+    if split.include_seen:
+        names.append(REPEATS_BASELINE)
     if is_too_large_for_ease(split):
         names.remove("ease")
     specs = (ModelSpec.resolve(name, split.train, seed=0) for name in names)

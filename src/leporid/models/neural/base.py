@@ -29,12 +29,12 @@ from leporid.models.context import FitContext, FittedNetwork
 from leporid.models.fitted_arrays import Arrays
 from leporid.models.fitting import provenance
 from leporid.models.history import TrainingHistory
-from leporid.models.neural.cold_items import ColdItems, fit_cold_items
-from leporid.models.neural.linear_part import (
-    LinearPart,
-    fit_linear_part,
+from leporid.models.neural.closed_form_part import (
+    ClosedFormPart,
+    fit_closed_form_part,
     resolved_config,
 )
+from leporid.models.neural.cold_items import ColdItems, fit_cold_items
 from leporid.models.neural.meta_build import build_on_meta
 from leporid.models.neural.new_items import (
     fit_new_cold_items,
@@ -142,7 +142,7 @@ class NeuralRecommender(NetworkScoring):
             )
         build = BuildContext(split.train, self.config.dim, init)
         self._build(build, seed)
-        self.linear = None
+        self.closed_form = None
         warm_start = context.warm_start
         if warm_start is not None:
             growth = TableGrowth(warm_start.train, split.train)
@@ -160,8 +160,8 @@ class NeuralRecommender(NetworkScoring):
         moved = movement(self.tables, initial)
         self.summary["start_size"] = moved["start_size"]
         self.summary["drift"] = moved["drift"]
-        self.linear = fit_linear_part(self.score, self.config, split)
-        self.config = resolved_config(self.config, self.linear)
+        self.closed_form = fit_closed_form_part(self.score, self.config, split)
+        self.config = resolved_config(self.config, self.closed_form)
 
     def _build(self, context: BuildContext, seed: int) -> None:
         """Make the network from a context, with random numbers of `seed`."""
@@ -347,22 +347,24 @@ class NeuralRecommender(NetworkScoring):
         extended._take_weights(self, growth)
         extended.to(self.device)
         extended.net.eval()
-        if self.linear is not None:
-            extended.linear = self.linear.extended(growth.merged, growth.shares)
+        if self.closed_form is not None:
+            extended.closed_form = self.closed_form.extended(
+                growth.merged, growth.shares
+            )
         return extended
 
     def _arrays(self) -> Arrays:
         arrays = to_arrays(self.net.state_dict())
         if self.cold_items is not None:
             arrays |= self.cold_items.arrays()
-        if self.linear is not None:
-            arrays |= self.linear.arrays()
+        if self.closed_form is not None:
+            arrays |= self.closed_form.arrays()
         return arrays
 
     def _restore(self, arrays: Arrays) -> None:
         where = f"the saved {self.name}"
         cold_items = ColdItems.taken_from(arrays, self.train.n_items)
-        self.linear = LinearPart.taken_from(arrays, self.train)
+        self.closed_form = ClosedFormPart.taken_from(arrays, self.train, self.config)
         # Settings that do not go with the arrays are refused before anything is allocated.
         without_memory = build_on_meta(self.build, self.train, self.config.dim)
         if without_memory is not None:

@@ -112,7 +112,8 @@ class HGN(NeuralRecommender):
         | {
             "max_history": 3,
             "dim": 128,
-            "linear_gain": "auto",
+            "linear_weight": "auto",
+            "transitions_weight": "auto",
         },
         "paper": {"metric": "F1@10"},
         "authors": {

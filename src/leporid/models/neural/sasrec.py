@@ -204,7 +204,8 @@ class SASRec(NeuralRecommender):
         | {
             "lr": 2e-3,
             "precision": "bf16",
-            "linear_gain": "auto",
+            "linear_weight": "auto",
+            "transitions_weight": "auto",
         },
     }
     general_by_kind: ClassVar[Recipes] = {
