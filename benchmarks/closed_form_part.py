@@ -18,8 +18,8 @@ from typing import Any
 
 import leporid
 from benchmarks.harness import RECORDS, timed, write_record
-from leporid.artifacts import read_json
 from leporid.data import Split, split_by
+from leporid.foundation import read_json
 from leporid.models import Recommender
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.closed_form_part import fit_closed_form_part

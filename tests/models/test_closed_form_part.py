@@ -14,7 +14,7 @@ import torch
 import leporid
 from leporid.data import Interactions, Split
 from leporid.errors import DataError, LeporidWarning
-from leporid.machine import torch_threads
+from leporid.foundation import torch_threads
 from leporid.models import Recommender
 from leporid.models.closed_form.history_window import (
     choose_history_window,
