@@ -7,6 +7,7 @@ import itertools
 import math
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 import leporid
 from leporid.data import IdMap, Interactions, Sequences, Split
-from leporid.errors import LeporidWarning
+from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.models import Recommender
 from leporid.models.closed_form.transitions import Transitions, TransitionsConfig
 from leporid.selection.candidates import classical_candidates
@@ -25,6 +26,7 @@ from tests.test_contract import make_split
 
 N_USERS, N_ITEMS = 14, 9
 Histories = list[list[int]]
+NEWS = {"user_id": ["u05"], "item_id": [998], "time": [10**9]}
 
 
 def random_histories(seed: int, longest: int = 12) -> Histories:
@@ -166,6 +168,50 @@ def test_a_saved_model_scores_with_the_same_bits(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.weights.toarray(), model.weights.toarray())
     users = np.arange(31, dtype=np.int32)
     np.testing.assert_array_equal(loaded.score(users), model.score(users))
+
+
+def test_an_extended_model_is_one_that_has_counted_both_logs() -> None:
+    split = make_split()
+    model = Transitions(distance=3).fit(split)
+    old = model.known
+    new = {"user_id": ["u05", "new", "new", "u02"], "item_id": [998, 13, 999, 998]}
+    new["time"] = [10**9, 10**9, 10**9 + 1, 10**9]
+    extended = model.extend(interactions=new)
+    assert set(extended.items.ids.to_pylist()) - set(model.items.ids.to_pylist()) == {998, 999}
+    assert extended.config.tau == model.config.tau
+
+    events: dict[object, list[tuple[int, int]]] = {}
+    times = np.concatenate([old.time, new["time"]]).tolist()
+    users = [*old.users.externals(old.user).tolist(), *new["user_id"]]
+    items = [*old.items.externals(old.item).tolist(), *new["item_id"]]
+    for user, item, time in zip(users, items, times, strict=True):
+        events.setdefault(user, []).append((time, extended.items.index(item)))
+    counts = np.zeros((len(extended.items), len(extended.items)))
+    for history in events.values():
+        ordered = [item for _, item in sorted(history, key=lambda event: event[0])]
+        for first, second in itertools.combinations(range(len(ordered)), 2):
+            if second - first <= 3:
+                counts[ordered[first], ordered[second]] += (second - first) ** -0.5
+    scale = len(extended.items) / float(model.config.tau)
+    np.testing.assert_allclose(extended.weights.toarray(), np.log1p(counts * scale), rtol=1e-5)
+    assert model.items.ids.to_pylist() == make_split().train.items.ids.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "extend it by interactions alone"),
+        ({"items": {"item_id": [999]}}, "extend it by interactions alone"),
+        ({"interactions": NEWS, "steps": 5}, "extend it by interactions alone"),
+        ({"interactions": make_split().train}, "nothing is new"),
+    ],
+)
+def test_what_transitions_cannot_be_extended_by_is_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
+    model = Transitions().fit(make_split())
+    with pytest.raises(ConfigError if "interactions alone" in message else DataError, match=message):
+        model.extend(**arguments)
 
 
 def test_smoothing_follows_from_the_number_of_items() -> None:

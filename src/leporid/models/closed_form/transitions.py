@@ -11,7 +11,7 @@ the first-order Markov chain; other weights c_d give sequential rules.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numba import prange
@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import setting
-from leporid.data import Sequences, Split
-from leporid.errors import warn
+from leporid.data import Interactions, Sequences, Split, load
+from leporid.errors import ConfigError, DataError, warn
 from leporid.graph import canonical
 from leporid.kernel import kernel
 from leporid.machine import one_thread_pool
 from leporid.models.closed_form.products import top_k_of_columns
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
+from leporid.models.merged_log import merge_interactions
+from leporid.progress import ProgressLike
 from leporid.ranking import Indices, ItemNeighbours, Scores
 from leporid.search_space import Float, Int, OneOf, SearchSpace
 
@@ -60,7 +62,7 @@ class TransitionsConfig(ProfileConfig):
     """The ratio of the weights of an event and of the one after it."""
     older_share: float = setting(0.03, at_least=0, below=1)
     """The share of all weight that the events before the newest `recent` have together."""
-    popularity: float = setting(0.0, at_least=0)
+    popularity: float = setting(0.0, at_least=-10, at_most=10)
     """How many times ln(1 + training interactions of the item) is added to every score."""
     top_k: int | None = setting(None, at_least=1)
     """Successors with the largest weights that are kept for each item; None keeps all."""
@@ -139,6 +141,34 @@ class Transitions(ItemWeights):
             logarithm = np.log1p(self.train.goals.popularity)
             scores += np.float32(self.config.popularity) * logarithm.astype(np.float32)
         return scores
+
+    def extend(
+        self,
+        items: object = None,
+        interactions: object = None,
+        *,
+        columns: tuple[str, ...] = (),
+        length: float | None = None,
+        cold_item_share: float | None = None,
+        steps: int = 0,
+        progress: bool | ProgressLike | None = None,
+    ) -> Self:
+        """Return a new model that also counts the log `interactions`, its new items and users.
+
+        Everything is counted again with the settings that the fit found, since that takes about a
+        second. Nothing follows an item without interactions, so there is no other way to extend.
+        """
+        of_networks = (items, columns or None, length, cold_item_share, steps or None)
+        if interactions is None or any(option is not None for option in of_networks):
+            raise ConfigError(
+                "transitions counts what follows what: extend it by interactions alone"
+            )
+        if not isinstance(interactions, Interactions):
+            interactions = load(interactions)
+        merged = merge_interactions(self.known, interactions, [])
+        if len(merged) == len(self.known):
+            raise DataError("nothing is new: the model knows these interactions already")
+        return self.refit(merged, progress=progress)
 
     def reasons(
         self,
