@@ -16,6 +16,7 @@ import numpy as np
 import leporid
 from benchmarks.classical_defaults import split_of
 from benchmarks.harness import timed, write_record
+from benchmarks.transition_published import CONSTANTS
 from leporid.config import SettingValue
 from leporid.data import Split
 
@@ -34,11 +35,14 @@ SAME_SOURCE = {"ml-1m": "ml-1m-r3", "ml-1m-r3": "ml-1m"}
 USERS = 3000
 """Users of the validation part that are evaluated, at most."""
 CLASSICAL = ("slim", "ease", "itemknn")
-PAPER: dict[str, SettingValue] = {"tau": 12_000.0, "recent": 8, "older_share": 0.1}
+PENALTIES = (0.0005, 0.001, 0.003, 0.005, 0.01)
+"""Other sizes of a negative `popularity` for each mean interaction of an item; at most .2."""
 SETTINGS: dict[str, dict[str, SettingValue]] = {
     "default": {},
-    "the paper's constants": PAPER,
-    "the paper's constants, share .03": {**PAPER, "older_share": 0.03},
+    "published for Beauty": CONSTANTS["beauty"],
+    "published for Toys": CONSTANTS["toys"],
+    "published for ML-1M": CONSTANTS["ml-1m"],
+    "tau 150": {"tau": 150.0},
     "tau 3,000": {"tau": 3000.0},
     "tau 12,000": {"tau": 12_000.0},
     "tau 30,000": {"tau": 30_000.0},
@@ -53,7 +57,11 @@ SETTINGS: dict[str, dict[str, SettingValue]] = {
     "decay .7 throughout": {"recent": None, "recency_decay": 0.7},
     "share 0": {"older_share": 0.0},
     "share .1": {"older_share": 0.1},
+    "popularity 0": {"popularity": 0.0},
     "popularity .01": {"popularity": 0.01},
+    "popularity -.04": {"popularity": -0.04},
+    "popularity -.2": {"popularity": -0.2},
+    "popularity -.4": {"popularity": -0.4},
 }
 
 
@@ -76,11 +84,21 @@ def value_and_seconds(
     return table.mean()["NDCG@10"], seconds
 
 
+def settings_for(split: Split) -> dict[str, dict[str, SettingValue]]:
+    """`SETTINGS`, and the other sizes of the penalty that the default derives from the data."""
+    per_item = len(split.train) / split.n_items
+    penalties: dict[str, dict[str, SettingValue]] = {
+        f"popularity -{size} per interaction": {"popularity": -min(size * per_item, 0.2)}
+        for size in PENALTIES
+    }
+    return SETTINGS | penalties
+
+
 def row(data: Path, log: str) -> dict[str, float | str]:
     """Every setting on one log, and the other classical models with their defaults."""
     split = sampled_split(data, log)
     found: dict[str, float | str] = {"log": log}
-    for name, settings in SETTINGS.items():
+    for name, settings in settings_for(split).items():
         value, seconds = value_and_seconds(split, "transitions", settings)
         found[name] = round(value, 4)
         if name == "default":
@@ -94,10 +112,11 @@ def row(data: Path, log: str) -> dict[str, float | str]:
 
 def shares_of_best(rows: list[dict[str, float | str]]) -> dict[str, list[float]]:
     """By setting, its value on each log as a share of the best setting there."""
-    best = [max(float(found[name]) for name in SETTINGS) for found in rows]
+    names = [*SETTINGS, *(f"popularity -{size} per interaction" for size in PENALTIES)]
+    best = [max(float(found[name]) for name in names) for found in rows]
     return {
         name: [float(found[name]) / most for found, most in zip(rows, best, strict=True)]
-        for name in SETTINGS
+        for name in names
     }
 
 
@@ -108,7 +127,7 @@ def add_choices_of_the_others(rows: list[dict[str, float | str]]) -> None:
     for place, found in enumerate(rows):
         left_out = {logs[place], SAME_SOURCE.get(logs[place])}
         others = [other for other, log in enumerate(logs) if log not in left_out]
-        sums = {name: sum(shares[name][other] for other in others) for name in SETTINGS}
+        sums = {name: sum(of[other] for other in others) for name, of in shares.items()}
         choice = max(sums, key=sums.__getitem__)
         found["default, of the best"] = round(shares["default"][place], 3)
         found["what the other logs choose"] = choice
