@@ -1,6 +1,6 @@
 """A graph of transitions for LEPORID: item vectors from what follows what, by the probe.
 
-`python -m benchmarks.transition_graph --data FOLDER` builds item graphs from the training part of
+`python -m benchmarks.transition_graph --data FOLDER --journal FILE` builds item graphs from the training part of
 each data set with an order: Jaccard similarity alone, as `leporid` does, symmetrised transition
 counts alone, and sums of both. It embeds each graph by `Leporid` and measures the item vectors by
 `leporid.probe` on validation users; the graph itself is measured as an item-kNN model. For each
@@ -10,6 +10,7 @@ data set it writes what the other data sets would have chosen. The test part is 
 from __future__ import annotations
 
 import argparse
+import json
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import leporid
-from benchmarks.harness import timed, write_record
+from benchmarks.harness import write_record
 from benchmarks.transition_settings import LOGS, SAME_SOURCE, sampled_split
 from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import Leporid
@@ -26,24 +27,21 @@ from leporid.graph import canonical, knn_graph
 from leporid.models.closed_form.transitions import transition_counts
 
 ALPHAS = (0.0, 0.5)
-SHARES = (0.25, 0.5, 1.0)
+SHARES = (0.25, 0.5, 0.75, 1.0)
 """Shares of the transitions in the graph; the rest is Jaccard similarity."""
-COMBINATIONS = (("sum", "log"), ("sum", "cosine"), ("mutual", "cosine"))
-"""How counts are made symmetric, and how smoothed."""
+SMOOTHED = ("log", "cosine")
 DISTANCES = (1 + np.arange(10.0)) ** -0.5
 NEIGHBOURS = 1000
 LAST = 10
 """Newest items of a user that are their profile, as in the probe."""
 
 
-def symmetric_counts(train: Interactions, how: str) -> sparse.csr_array:
-    """Counts in both directions: their sum, or twice their geometric mean."""
+def symmetric_counts(train: Interactions) -> sparse.csr_array:
+    """Counts of the transitions between two items in both directions."""
     counts = transition_counts(train.sequences(), train.n_items, DISTANCES)
     counts.setdiag(0.0)
     counts.eliminate_zeros()
-    if how == "sum":
-        return sparse.csr_array(counts + counts.T)
-    return sparse.csr_array(2 * counts.multiply(counts.T).sqrt())
+    return sparse.csr_array(counts + counts.T)
 
 
 def smoothed_counts(counts: sparse.csr_array, how: str) -> sparse.csr_array:
@@ -81,11 +79,11 @@ def graphs(train: Interactions) -> dict[str, sparse.csr_array]:
     """Every item graph by its name."""
     jaccard = knn_graph(train.csr().T.tocsr(), k=NEIGHBOURS, side="items").csr()
     found = {"Jaccard": jaccard}
-    for how, smoothing in COMBINATIONS:
-        counts = smoothed_counts(symmetric_counts(train, how), smoothing)
-        transitions = strongest(counts, NEIGHBOURS)
+    counts = symmetric_counts(train)
+    for smoothing in SMOOTHED:
+        transitions = strongest(smoothed_counts(counts, smoothing), NEIGHBOURS)
         for share in SHARES:
-            found[f"{how}, {smoothing}, share {share}"] = mixed(jaccard, transitions, share)
+            found[f"sum, {smoothing}, share {share}"] = mixed(jaccard, transitions, share)
     return found
 
 
@@ -110,19 +108,30 @@ def values(split: Split, name: str, graph: sparse.csr_array) -> list[dict[str, f
     rows: list[dict[str, float | str]] = []
     for alpha in ALPHAS:
         estimator = Leporid(dim=64, alpha=alpha, metric="precomputed")
-        seconds, fitted = timed(partial(estimator.fit, graph))
+        fitted = estimator.fit(graph)
         for lengths, vectors in (
             ("as-is", fitted.embedding_),
             ("unit", unit(fitted.embedding_)),
         ):
             found = leporid.probe((None, vectors), split).value()["items"]
             row = {"graph": name, "alpha": alpha, "lengths": lengths, "probe": round(found, 4)}
-            row |= {"item-kNN": round(knn.mean()["NDCG@10"], 4), "seconds": round(seconds, 1)}
-            rows.append(row)
+            rows.append(row | {"item-kNN": round(knn.mean()["NDCG@10"], 4)})
     return rows
 
 
-def add_choices(rows: list[dict[str, float | str]]) -> list[dict[str, float | str]]:
+def by_graph(rows: list[dict[str, float | str]]) -> list[dict[str, float | str]]:
+    """Each graph by the probe of its vectors and as an item-kNN model, a column per data set."""
+    found: dict[str, dict[str, float | str]] = {}
+    for row in rows:
+        log = str(row["log"])
+        vectors = f"alpha {row['alpha']}, {row['lengths']}"
+        for kind, value in ((vectors, row["probe"]), ("item-kNN", row["item-kNN"])):
+            key = f"{row['graph']}: {kind}"
+            found.setdefault(key, {"graph": row["graph"], "judged by": kind})[log] = value
+    return list(found.values())
+
+
+def choices(rows: list[dict[str, float | str]]) -> list[dict[str, float | str]]:
     """For each data set, the other sets' choice of a graph and its vectors beside Jaccard's."""
     table: dict[str, dict[tuple[str, float, str], float]] = {}
     for row in rows:
@@ -155,22 +164,29 @@ def add_choices(rows: list[dict[str, float | str]]) -> list[dict[str, float | st
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--logs", nargs="*", default=list(LOGS))
+    parser.add_argument("--journal", type=Path, required=True, help="Lines of finished values.")
     arguments = parser.parse_args()
-    rows: list[dict[str, float | str]] = []
-    for log in arguments.logs:
+    arguments.journal.touch()
+    rows = [json.loads(line) for line in arguments.journal.read_text().splitlines()]
+    done = {(row["log"], row["graph"]) for row in rows}
+    for log in LOGS:
         split = sampled_split(arguments.data, log)
         for name, graph in graphs(split.train).items():
-            rows += [{"log": log} | row for row in values(split, name, graph)]
-            print(rows[-1], flush=True)
+            if (log, name) in done:
+                continue
+            found = [{"log": log} | row for row in values(split, name, graph)]
+            with arguments.journal.open("a") as journal:
+                journal.writelines(json.dumps(row) + "\n" for row in found)
+            rows += found
+    settings = {"neighbours": NEIGHBOURS, "columns": 64, "last": LAST}
+    notes = [
+        "NDCG@10 on validation users, at most 3,000; the test part is not read.",
+        "Transitions are counted over ten events with weights (1 + d)^-.5.",
+    ]
     write_record(
         "transition_graph",
-        add_choices(rows) + rows,
-        {"neighbours": NEIGHBOURS, "columns": 64, "distances": DISTANCES.tolist()},
-        [
-            "NDCG@10 on validation users, at most 3,000; the test part is not read.",
-            "The first rows are what the other data sets choose for each one, the files of the "
-            "same ratings left out together.",
-            "Seconds of the eigenvectors, on cores shared with other programs.",
-        ],
+        choices(rows),
+        settings,
+        [*notes, "Files of the same ratings are left out together."],
     )
+    write_record("transition_graph_values", by_graph(rows), settings, notes)

@@ -141,6 +141,17 @@ def test_one_step_of_distance_is_the_markov_chain() -> None:
     np.testing.assert_allclose(newest, np.log1p(pairs[2]), rtol=1e-5)
 
 
+def test_a_large_tau_gives_sequential_rules() -> None:
+    histories = random_histories(6)
+    model = Transitions(distance=4, exponent=1.0, tau=1e7).fit(split_of(histories))
+    rules = np.zeros((N_ITEMS, N_ITEMS))
+    for history in histories:
+        for first, second in itertools.combinations(range(len(history)), 2):
+            if second - first <= 4:
+                rules[history[first], history[second]] += 1 / (second - first)
+    np.testing.assert_allclose(model.weights.toarray() * 1e7 / N_ITEMS, rules, rtol=1e-4)
+
+
 @pytest.mark.parametrize("top_k", [1, 3, 8])
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
@@ -337,6 +348,8 @@ def test_a_penalty_never_lists_rare_items_first_where_nothing_is_known() -> None
     np.testing.assert_array_equal(
         np.argsort(-scores, kind="stable"), np.argsort(-counts, kind="stable")
     )
+    nothing = Sequences.from_rows([np.zeros(0, np.int32)])
+    np.testing.assert_array_equal(model.score_profile(nothing), np.zeros((1, N_ITEMS)))
     followed = model.score_histories([np.array([0], np.int32)])[0]
     assert set(np.argsort(-followed)[:3].tolist()) == {1, 3, 8}
 

@@ -146,14 +146,14 @@ class Transitions(ItemWeights):
     ) -> Scores:
         scores = super()._score_profiles(profiles, users)
         assert self.config.popularity != "auto"  # it is known after a fit
-        weight = np.float32(self.config.popularity)
-        if weight:
+        if self.config.popularity:
             logarithm = np.log1p(self.train.goals.popularity).astype(np.float32)
-            if weight < 0:
+            if self.config.popularity < 0:
                 # Items that followed nothing of the history come last, the popular ones first.
                 without_evidence = 2 * logarithm.max() - logarithm
                 logarithm = np.where(scores > 0, logarithm, without_evidence)
-            scores += weight * logarithm
+            has_history = np.diff(profiles.indptr)[:, None] > 0
+            scores += np.where(has_history, self.config.popularity * logarithm, 0.0)
         return scores
 
     def extend(
