@@ -1,16 +1,16 @@
 """A graph of transitions for LEPORID: item vectors from what follows what, by the probe.
 
-`python -m benchmarks.transition_graph --data FOLDER --journal FILE` builds item graphs from the training part of
-each data set with an order: Jaccard similarity alone, as `leporid` does, symmetrised transition
-counts alone, and sums of both. It embeds each graph by `Leporid` and measures the item vectors by
-`leporid.probe` on validation users; the graph itself is measured as an item-kNN model. For each
-data set it writes what the other data sets would have chosen. The test part is not read.
+`python -m benchmarks.transition_graph --data FOLDER --journal FILE` builds item graphs from the
+training part of each data set with an order: Jaccard similarity alone, as `leporid` does,
+transition counts in both directions alone, and sums of both. It embeds each graph by `Leporid` and
+measures the item vectors by `leporid.probe` on validation users; the graph itself is measured as an
+item-kNN model. For each data set it writes what the other data sets would have chosen. The test
+part is not read. What FILE has is not computed again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import leporid
-from benchmarks.harness import write_record
+from benchmarks.harness import Journal, write_record
 from benchmarks.transition_settings import LOGS, SAME_SOURCE, sampled_split
 from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import Leporid
@@ -166,18 +166,14 @@ if __name__ == "__main__":
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--journal", type=Path, required=True, help="Lines of finished values.")
     arguments = parser.parse_args()
-    arguments.journal.touch()
-    rows = [json.loads(line) for line in arguments.journal.read_text().splitlines()]
-    done = {(row["log"], row["graph"]) for row in rows}
+    journal = Journal(arguments.journal)
     for log in LOGS:
         split = sampled_split(arguments.data, log)
         for name, graph in graphs(split.train).items():
-            if (log, name) in done:
-                continue
-            found = [{"log": log} | row for row in values(split, name, graph)]
-            with arguments.journal.open("a") as journal:
-                journal.writelines(json.dumps(row) + "\n" for row in found)
-            rows += found
+            if not journal.has(log=log, graph=name):
+                for row in values(split, name, graph):
+                    journal.add({"log": log} | row)
+    rows = journal.rows
     settings = {"neighbours": NEIGHBOURS, "columns": 64, "last": LAST}
     notes = [
         "NDCG@10 on validation users, at most 3,000; the test part is not read.",

@@ -1,8 +1,8 @@
 """Settings of `transitions` on logs with an order, and other classical models, by validation alone.
 
-`python -m benchmarks.transition_settings --data FOLDER` fits every setting below on every log and
-scores a sample of the validation users. For each log it also writes what the other logs would have
-chosen. The test part is not read.
+`python -m benchmarks.transition_settings --data FOLDER --journal FILE` fits every setting below on
+every log and scores a sample of the validation users. For each log it also writes what the other
+logs would have chosen. The test part is not read. What FILE has is not computed again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 import leporid
 from benchmarks.classical_defaults import split_of
-from benchmarks.harness import timed, write_record
+from benchmarks.harness import Journal, timed, write_record
 from benchmarks.transition_published import CONSTANTS
 from leporid.config import SettingValue
 from leporid.data import Split
@@ -94,19 +94,27 @@ def settings_for(split: Split) -> dict[str, dict[str, SettingValue]]:
     return SETTINGS | penalties
 
 
-def row(data: Path, log: str) -> dict[str, float | str]:
-    """Every setting on one log, and the other classical models with their defaults."""
+def fill(journal: Journal, data: Path, log: str) -> None:
+    """Add every setting on one log, and the other classical models with their defaults."""
     split = sampled_split(data, log)
+    trials = {name: ("transitions", settings) for name, settings in settings_for(split).items()}
+    trials |= {model: (model, {}) for model in CLASSICAL}
+    for name, (model, settings) in trials.items():
+        if not journal.has(log=log, name=name):
+            value, seconds = value_and_seconds(split, model, settings)
+            found = {"value": round(value, 4), "seconds": round(seconds, 2)}
+            journal.add({"log": log, "name": name} | found)
+
+
+def row(journal: Journal, log: str) -> dict[str, float | str]:
+    """All values of one log, and the seconds of fits with default settings."""
     found: dict[str, float | str] = {"log": log}
-    for name, settings in settings_for(split).items():
-        value, seconds = value_and_seconds(split, "transitions", settings)
-        found[name] = round(value, 4)
-        if name == "default":
-            found["seconds"] = round(seconds, 2)
-    for model in CLASSICAL:
-        value, seconds = value_and_seconds(split, model, {})
-        found[model] = round(value, 4)
-        found[f"{model}, seconds"] = round(seconds, 2)
+    for trial in journal.rows:
+        if trial["log"] == log:
+            name = trial["name"]
+            found[name] = trial["value"]
+            if name in ("default", *CLASSICAL):
+                found[f"{name}, seconds"] = trial["seconds"]
     return found
 
 
@@ -145,10 +153,14 @@ def by_setting(rows: list[dict[str, float | str]]) -> list[dict[str, float | str
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    folder = parser.parse_args().data
+    parser.add_argument("--journal", type=Path, required=True, help="Finished values.")
+    arguments = parser.parse_args()
     for model in ("transitions", *CLASSICAL):  # kernels are compiled before they are timed
-        leporid.train(model, sampled_split(folder, "lastfm"), progress=False)
-    rows = [row(folder, log) for log in LOGS]
+        leporid.train(model, sampled_split(arguments.data, "lastfm"), progress=False)
+    journal = Journal(arguments.journal)
+    for log in LOGS:
+        fill(journal, arguments.data, log)
+    rows = [row(journal, log) for log in LOGS]
     add_choices_of_the_others(rows)
     write_record(
         "transition_settings",
