@@ -242,7 +242,7 @@ def test_what_transitions_cannot_be_extended_by_is_refused(
 def test_smoothing_follows_from_the_number_of_items() -> None:
     model = Transitions().fit(split_of(random_histories(2)))
     assert model.config.tau == N_ITEMS
-    assert model.asked.tau == "auto"
+    assert model.requested.tau == "auto"
 
 
 def test_without_an_order_a_pair_counts_as_on_average_over_all_orders() -> None:

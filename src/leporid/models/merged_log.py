@@ -40,7 +40,7 @@ def merge_interactions(
         users,
         items,
         weight=joined.weight,
-        goal=joined.goal,
+        is_target=joined.is_target,
         disliked=joined.disliked,
         duplicates="all" if old.repeats else "first",
     )

@@ -79,7 +79,7 @@ def train_new_rows(
     model.config = config.replace(
         steps=steps,
         stop_at=0,
-        passes=0.0,
+        epochs=0.0,
         eval_every=0,
         weight_decay=0.0,
         freeze_steps=0,
