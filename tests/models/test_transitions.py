@@ -361,7 +361,7 @@ def test_the_penalty_of_popular_items_follows_from_interactions_per_item(
     histories = [[0, 1, 2, 3, 4, 5], [6, 7, 8, 0, 1, 2]] * 2 * repeats
     model = Transitions().fit(split_of(histories))
     assert model.config.popularity == pytest.approx(expected)
-    assert model.asked.popularity == "auto"
+    assert model.requested.popularity == "auto"
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from leporid.ranking.files import write_frames
 from leporid.ranking.lists import check_n
 from leporid.ranking.top_k import chunk_rows, masked_top_k
 
-ItemWeightMatrix = sparse.csr_array | NDArray[np.float32]
+ItemWeightMatrix: TypeAlias = sparse.csr_array | NDArray[np.float32]
 """float32[n_items, n_items]: row i holds what item i of a history says for every item."""
 
 
@@ -63,8 +63,8 @@ def item_list_frames(
         yield pa.table(columns, schema=schema)
 
 
-def _dense(rows: Any) -> NDArray[np.float32]:
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, np.float32)
+def _dense(rows: ItemWeightMatrix) -> NDArray[np.float32]:
+    return rows.toarray() if isinstance(rows, sparse.csr_array) else rows
 
 
 @checks_arguments()
