@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import leporid
-from benchmarks.harness import Journal, write_record
+from benchmarks.harness import RECORDS, Journal, write_record
 from benchmarks.transition_settings import LOGS, SAME_SOURCE, sampled_split
+from leporid.artifacts import read_object
 from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import Leporid
 from leporid.graph import canonical, knn_graph
@@ -137,6 +138,11 @@ def choices(rows: list[dict[str, float | str]]) -> list[dict[str, float | str]]:
     for row in rows:
         key = (str(row["graph"]), float(row["alpha"]), str(row["lengths"]))
         table.setdefault(str(row["log"]), {})[key] = float(row["probe"])
+    adapted = {
+        row["log"]: row["valid"]
+        for row in read_object(RECORDS / "probe_vectors.json")["rows"]
+        if row["vectors"] == "adapted"
+    }
     found: list[dict[str, float | str]] = []
     for log, own in table.items():
         left_out = {log, SAME_SOURCE.get(log)}
@@ -156,6 +162,7 @@ def choices(rows: list[dict[str, float | str]]) -> list[dict[str, float | str]]:
                 "probe with Jaccard": own[jaccard],
                 "chosen with transitions": ", ".join(map(str, with_order)),
                 "probe with transitions": own[with_order],
+                "leporid, adapted": round(adapted[log], 4) if log in adapted else "",
             }
         )
     return found
@@ -183,6 +190,11 @@ if __name__ == "__main__":
         "transition_graph",
         choices(rows),
         settings,
-        [*notes, "Files of the same ratings are left out together."],
+        [
+            *notes,
+            "Files of the same ratings are left out together.",
+            "Adapted (alpha and the rows' lengths chosen by the probe inside the training part; "
+            "its item vectors are sums of user vectors): all validation users, from probe_vectors.",
+        ],
     )
     write_record("transition_graph_values", by_graph(rows), settings, notes)
