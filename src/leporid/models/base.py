@@ -7,7 +7,7 @@ and `retrieve` where it has a cheap first stage. What it learns is declared as `
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
@@ -57,6 +57,7 @@ from leporid.ranking import (
     Ids,
     Indices,
     ItemColumns,
+    ItemListsUnsupportedError,
     ItemNeighbours,
     Lists,
     Scores,
@@ -68,6 +69,7 @@ from leporid.ranking import (
     history_indices,
     id_indices,
     is_id,
+    item_list_schema,
     list_frames,
     list_schema,
     padded_lists,
@@ -218,6 +220,10 @@ class Recommender(abc.ABC):
     ) -> Self:
         """Return a new model with rows for new users and items; only neural models have such."""
         raise ExtensionUnsupportedError(self.name)
+
+    def item_list_frames(self, n: int) -> Iterator[pa.Table]:
+        """Yield the rows of `item_lists` in parts."""
+        raise ItemListsUnsupportedError(self.name)
 
     def training_summary(self) -> dict[str, JsonValue]:
         """Return what a record keeps of a training; nothing for closed-form models."""
@@ -389,6 +395,18 @@ class Recommender(abc.ABC):
         neighbours = ItemNeighbours(self.known, n, indices.tolist())
         similar = [neighbours.similar(int(item), n) for item in indices]
         return self._external(padded_lists(similar, n), is_id(items))
+
+    @checks_arguments()
+    def item_lists(self, n: int = 10) -> pa.Table:
+        """Return a table of the `n` items that each item speaks for most.
+
+        Its columns are `item`, `rank`, `other_item` and `score`, the model's own weight between the
+        two: for `transitions`, the smoothed count of what users had next. Only weights above 0 are
+        listed. Models without such weights raise `ItemListsUnsupportedError`.
+        """
+        frames = self.item_list_frames(n)
+        no_lists = item_list_schema(self.items).empty_table()
+        return pa.concat_tables([no_lists, *frames])
 
     @checks_arguments()
     def explain(self, user: Any, item: Any, n: int = 3) -> Lists:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 from leporid.data import Interactions, Sequences, Split
@@ -24,7 +25,7 @@ from leporid.models.closed_form.history_window import (
 from leporid.models.closed_form.products import rows_times
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import Arrays, FittedArray
-from leporid.ranking import Indices, ItemNeighbours, Scores
+from leporid.ranking import Indices, ItemNeighbours, Scores, item_list_frames
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +182,9 @@ class ItemWeights(ProfileRecommender):
         if sparse.issparse(self.weights):
             return rows_times(votes, self.weights)
         return np.asarray(votes @ self.weights, dtype=np.float32)
+
+    def item_list_frames(self, n: int) -> Iterator[pa.Table]:
+        return item_list_frames(self.weights, self.items, n)
 
     def _votes(self, profiles: sparse.csr_array) -> sparse.csr_array:
         """Return float32[m, n_items]: P, as it is multiplied with W."""

@@ -29,6 +29,7 @@ from leporid.models.context import FitContext, FittedNetwork
 from leporid.models.fitted_arrays import Arrays
 from leporid.models.fitting import provenance
 from leporid.models.history import TrainingHistory
+from leporid.models.merged_log import merge_interactions
 from leporid.models.neural.closed_form_part import (
     ClosedFormPart,
     fit_closed_form_part,
@@ -39,7 +40,6 @@ from leporid.models.neural.meta_build import build_on_meta
 from leporid.models.neural.new_items import (
     fit_new_cold_items,
     item_tables,
-    merge_interactions,
     train_new_rows,
 )
 from leporid.models.neural.sampler import Batch
