@@ -200,7 +200,11 @@ def _arguments() -> argparse.Namespace:
     add("--out", type=Path, help="folder to write into [reports/DATASET/NAME]")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
     add("--data", type=Path, help="run, general-rules, confirm-classical: folder of the logs")
-    add("--protocol", default="temporal", help="tune-classical, activity: how to split [%(default)s]")
+    add(
+        "--protocol",
+        default="temporal",
+        help="tune-classical, activity: how to split [%(default)s]",
+    )
     add("--trials", type=int, default=20, help="tune-classical: of each model; 0: no tuning [20]")
     add("--metric", default="NDCG@10", help="tune-classical: to maximise [%(default)s]")
     add("--only", nargs="+", help="tune-classical: these models [all]; others: these logs")

@@ -78,7 +78,22 @@ def tables_page(root: str | Path) -> str:
     tables = [paper_table(name, dataset, root) for dataset in data for name in names]
     shown = [render(table, "markdown") for table in tables]
     known = {dataset: DATA_NAMES[dataset] for dataset in data}
-    return fill_template("reproduction", "paper.md", data=known, tables=shown)
+    sizes = _sizes(root)
+    return fill_template("reproduction", "paper.md", data=known, tables=shown, sizes=sizes)
+
+
+def _sizes(root: str | Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """The rows of Table 2: each data set of ours, and what the paper prints."""
+    rows: list[tuple[str, Mapping[str, Any]]] = []
+    for dataset in DATA_SETS:
+        on_record = measurements(root, dataset)
+        if before := on_record.get("statistics_before_core"):
+            rows.append((f"{DATA_NAMES[dataset]}, no filter", before))
+        if statistics := on_record.get("statistics"):
+            rows.append((f"{DATA_NAMES[dataset]}, 20-core", statistics))
+    for name in ("ml-1m", "anime"):
+        rows += [(f"printed: {name}", row) for row in paper_rows("table2", name)]
+    return rows
 
 
 def write_outputs(  # noqa: C901 (one branch for each command)

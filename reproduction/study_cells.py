@@ -186,4 +186,3 @@ def device_name(device: str) -> str:
     import torch
 
     return str(torch.cuda.get_device_name())
-

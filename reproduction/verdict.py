@@ -94,11 +94,6 @@ class Comparison:
         return self._share(self._known.low), self._share(self._known.high)
 
     @property
-    def detectable(self) -> float:
-        """The smallest difference, in percent, that the comparison by itself could have seen."""
-        return self._share(self._known.detectable)
-
-    @property
     def _known(self) -> Tested:
         assert self.tested is not None
         return self.tested

@@ -80,6 +80,11 @@ class Comparison:
         """The difference in percent of b."""
         return 100 * self.difference / self.mean_b if self.mean_b else math.inf
 
+    @property
+    def detectable_percent(self) -> float:
+        """`detectable` in percent of b."""
+        return 100 * self.detectable / self.mean_b if self.mean_b else math.inf
+
     def interval(self) -> str:
         """Return the 95% interval as text."""
         if math.isinf(self.detectable):
@@ -91,9 +96,7 @@ class Comparison:
         numbers = f"{self.difference:+.4f} {self.interval()}"
         if verb := _VERBS.get(self.outcome):
             return f"{self.name_a} {verb} {self.name_b} in {self.metric}: {numbers}"
-        return (
-            f"{self.name_a} against {self.name_b} in {self.metric} is inconclusive: {numbers}"
-        )
+        return f"{self.name_a} against {self.name_b} in {self.metric} is inconclusive: {numbers}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-able values, the outcome among them; None for an end without limit."""
