@@ -28,6 +28,13 @@ from reproduction.verdict import WORDS
 
 NETWORKS = ("dlr2", "sasrec", "hgn")
 """Those that have a linear part as they come."""
+PHRASES = {
+    "better": "better than",
+    "equivalent": "equivalent to",
+    "inconclusive": "inconclusive against",
+    "worse": "worse than",
+}
+"""The words of a comparison before a number of models."""
 ROWS = 10
 """So many rows of a table are shown; the others are folded away."""
 
@@ -352,10 +359,10 @@ def global_time_text(logs: list[DatedLog]) -> str:
         second = next(iter(gains))
         most = sorted(log.places, key=lambda place: -abs(place.moved))[:3]
         moves = listed([f"{m.model} from {m.temporal_rank} to {m.rank}" for m in most])
+        counted = ", ".join(f"{PHRASES[word]} {ends[word]}" for word in WORDS if ends[word])
         text = (
-            f"- **{log.name}.** DLR2 has rank {log.place(OURS).rank}: better than {ends['better']}, "
-            f"inconclusive against {ends['inconclusive']}, equivalent to {ends['equivalent'] or 'none'}, "
-            f"worse than {ends['worse'] or 'none'} ({second}: p = {gains[second].p_value:.2f}). {log.cold_users} of {log.users:,} test users are cold. "
+            f"- **{log.name}.** DLR2 has rank {log.place(OURS).rank}: {counted} ({second}: p = "
+            f"{gains[second].p_value:.2f}). {log.cold_users} of {log.users:,} test users are cold. "
             f"Kendall's tau of both orders is {log.tau:.2f}: {moves}."
         )
         lines.append(textwrap.fill(text, 124, subsequent_indent="  "))

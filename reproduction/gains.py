@@ -33,7 +33,7 @@ def initialisation_gains(records: Sequence[RunRecord], root: str | Path) -> list
     """One row per model and recipe run from LEPORID and random vectors: HR@10, and the difference.
 
     The interval is that of `compare`; the outcome is that of the rows as one family. The last
-    columns are what the model has seen of its users when it was tested, and the HR@10 of tail users.
+    columns are what the model has seen of its users when it was tested, and the tail users' HR@10.
     """
     init, base = "leporid", "random"
     groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}

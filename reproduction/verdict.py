@@ -129,7 +129,7 @@ class Claim:
 
     @property
     def main(self) -> Comparison | None:
-        """The comparison of the short table: the first one, on the paper's data set if it is run."""
+        """The comparison of the short table: the first one, on the paper's data where it is run."""
         order = [*DATA_SETS, *(c.dataset for c in self.comparisons)]
         return min(self.counted, key=lambda c: order.index(c.dataset), default=None)
 
