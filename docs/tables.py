@@ -121,9 +121,9 @@ def first_screen(logs: list[Log], found: list[Difference], record: dict[str, Any
         f"on {sasrec['better']} and loses on {sasrec['worse'] or 'none'}.\n"
         f"- **Where it does not help.** In DLR2's network alone LEPORID is better than random on "
         f"{dlr2['better'] or 'none'} of {dlr2.total()} data sets,\n  equivalent on "
-        f"{dlr2['equivalent'] or 'none'} and inconclusive on {dlr2['inconclusive'] or 'none'}. Over "
-        f"eight models it is better than random in\n  {ours['better']} of {ours.total()} pairs of "
-        f"data set and model, and worse in {ours['worse']}."
+        f"{dlr2['equivalent'] or 'none'} and inconclusive on {dlr2['inconclusive'] or 'none'}. "
+        f"Over eight models\n  it is better than random in {ours['better']} of {ours.total()} "
+        f"pairs of data set and model, and worse in {ours['worse']}."
     )
 
 

@@ -285,7 +285,7 @@ class _Comparer:
                 f"{record.dataset} has no quartiles of activity under {digest}: add them with "
                 f"`python -m reproduction activity --dataset {record.dataset} --source FILE`"
             )
-        return self._quartiles[digest] == TAIL
+        return np.asarray(self._quartiles[digest] == TAIL)
 
     def _select(self, dataset: str, chosen: Mapping[str, Any]) -> list[RunRecord]:
         groups = chosen["experiment"]

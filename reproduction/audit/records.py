@@ -1,7 +1,8 @@
 """Records, hits and statistics for the auditor, by code of their own.
 
-Nothing here comes from the code that makes the pages: JSON lines and parquet files are read as they
-are, metrics are computed from the bits of the stored hits, and intervals by an analysis of variance.
+Nothing here comes from the code that makes the pages: JSON lines and parquet files are read as
+they are, metrics are computed from the bits of the stored hits, and intervals by an analysis of
+variance.
 """
 
 from __future__ import annotations
@@ -25,6 +26,16 @@ Values = NDArray[np.float64]
 Side = Mapping[int, Values]
 """Values per user by seed."""
 Record = Mapping[str, Any]
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks" / "records"
+PRINTED: dict[str, list[dict[str, Any]]] = json.loads(
+    (ROOT / "reproduction" / "paper_values.json").read_text("utf-8")
+)
+"""What the paper prints."""
+COUNTERPARTS = {"ml-1m": "ml-1m", "ml-1m-r3": "ml-1m", "anime-5k": "anime"}
+"""The paper's data sets that ours stand for."""
+METRICS = ("HR@5", "HR@10", "F1@5", "F1@10")
+"""Those of the paper's tables."""
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
 """What read validation on test while records did not say it."""
 
