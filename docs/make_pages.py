@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from reproduction.leave_last_out import read_levers
 from reproduction.outputs import tables_page
 from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults
+from reproduction.study_tables import tables as study_tables
 from reproduction.verdict import verdict_page
 
 RESULTS = ROOT / "results"
@@ -134,6 +136,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         )["studies"]
         return found
 
+    study = study_tables(RESULTS)
     return {
         "README.md": {
             "first-screen": lambda: tables.first_screen(logs, compared, record("two_tower")),
@@ -143,6 +146,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "results": lambda: tables.short_table(logs),
             "global-time": lambda: tables.global_time_section(read_global_time(RESULTS)),
             "leave-last-out": lambda: tables.leave_last_out_table(read_levers(RESULTS)),
+            "test-reads": lambda: tables.test_reads_table(RESULTS),
             "by-init": lambda: tables.outcome_table(compared, "init"),
             "by-model": lambda: tables.outcome_table(compared, "model"),
             "two-tower": lambda: tables.two_tower_table(record("two_tower")),
@@ -150,6 +154,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "tuned": lambda: gains("ml-1m-r3", "rehearsed"),
             "ml-100k": lambda: gains("ml-100k", "models"),
         },
+        "docs/initialisation.md": {name: partial(study.__getitem__, name) for name in study},
         "docs/own-model.md": {"two-tower": lambda: tables.two_tower_table(record("two_tower"))},
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
         "docs/models.md": {

@@ -359,7 +359,7 @@ def leaderboard_page(experiment: str | Path, root: str | Path) -> str:
         "inits": [d for d in compared if d.same_model],
         "rivals": [d for d in compared if not d.same_model],
         "bases": BASES,
-        "readings": ("below", "above", "level"),
+        "words": ("worse", "better", "equivalent", "inconclusive"),
     }
     filters = {
         "signed": lambda value: f"{value:+.4f}",

@@ -71,6 +71,13 @@ class PackedResults(Results):
             records += [record for key in sorted(keys) if (record := self.get(key))]
         return records
 
+    def all_records(self, dataset: str) -> list[RunRecord]:
+        """All records of a data set."""
+        folder = self.root / safe_name(dataset)
+        packed = {key.split("/")[1] for key in self._packed_records(dataset)}
+        loose = {path.name for path in folder.glob("*/")} if folder.is_dir() else set()
+        return self.records(dataset, sorted(packed | loose))
+
     def pack(self) -> int:
         """Fold every run that is a file of its own into the packed files; returns how many."""
         count = 0

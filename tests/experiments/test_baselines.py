@@ -73,7 +73,7 @@ def test_too_short_lists_are_refused(split: Split) -> None:
 
 
 def baseline(name: str, rate: float, shift: float) -> Baseline:
-    """A baseline of NDCG `rate`; the model is above it by `shift` for every user."""
+    """A baseline of NDCG `rate`; the model beats it by `shift`."""
     noise = np.tile([-0.01, 0.01], 50)
     comparison = compare(
         rate + shift + noise, np.full(100, rate), "NDCG@10", name_a="dlr2", name_b=name
@@ -90,7 +90,7 @@ def test_the_verdict_in_words() -> None:
         return BaselineCheck((low, baseline("ItemKNN", 0.6, shift))).verdict()
 
     assert verdict(-0.039) == (
-        "dlr2 is below ItemKNN in NDCG@10: -0.0390 [-0.0410, -0.0370]; do not deploy it"
+        "dlr2 loses to ItemKNN in NDCG@10: -0.0390 [-0.0410, -0.0370]; do not deploy it"
     )
-    assert verdict(0.039) == "dlr2 is above ItemKNN in NDCG@10: +0.0390 [+0.0370, +0.0410]"
-    assert verdict(0.001) == "dlr2 is level with ItemKNN in NDCG@10: +0.0010 [-0.0010, +0.0030]"
+    assert verdict(0.039) == "dlr2 beats ItemKNN in NDCG@10: +0.0390 [+0.0370, +0.0410]"
+    assert verdict(0.001) == "dlr2 ties with ItemKNN in NDCG@10: +0.0010 [-0.0010, +0.0030]"

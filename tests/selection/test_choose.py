@@ -190,7 +190,7 @@ def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
     models = ("toppop", "itemknn")
     chosen = leporid.choose(planted(), 600, models=models, progress=False, clock=clock)
     assert chosen.winner == "toppop"
-    assert "It was not the best: toppop is below itemknn" in chosen.why
+    assert "It was not the best: toppop loses to itemknn" in chosen.why
     assert "could not be fitted in the time left" in chosen.why
     assert "itemknn" not in chosen.commands[1]
 

@@ -85,7 +85,7 @@ class BaselineCheck:
     def verdict(self) -> str:
         """Compare the trained model with the best baseline in one sentence."""
         comparison = self.best.comparison
-        advice = "; do not deploy it" if comparison.outcome == "below" else ""
+        advice = "; do not deploy it" if comparison.outcome == "worse" else ""
         return comparison.describe() + advice
 
     def to_dict(self) -> dict[str, JsonValue]:

@@ -95,7 +95,7 @@ def write_comparison(
     tests: Sequence[Comparison],
     tables: Mapping[str, Sequence[Mapping[str, object]]],
 ) -> None:
-    """Write the page of `leporid compare`: the runs, who is above whom, and its `tables`."""
+    """Write the page of `leporid compare`: the runs, which beats which, and its `tables`."""
     first, *others = runs
     sentences = [f"{test.describe()}." for test in tests]
     metrics = [key for key, value in first.items() if isinstance(value, Mapping)]
