@@ -6,12 +6,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from leporid import embeddings, models
+from leporid.cli.interruption import exit_of, stoppable, typed_again
 from leporid.cli.options import (
     Dataset,
     Device,
     Json,
     Output,
+    OutputFile,
     Seed,
     SplitOptions,
     SplitSource,
@@ -23,7 +27,7 @@ from leporid.errors import ConfigError
 if TYPE_CHECKING:
     from leporid.config import JsonValue, SettingValue
     from leporid.data import Split
-    from leporid.models import ModelSpec
+    from leporid.models import Callback, ModelSpec
     from leporid.runs import BaselineCheck, RunRecord
 
 SHOWN_METRICS = ("HR@10", "F1@10", "NDCG@10")
@@ -56,6 +60,12 @@ class _Training:
     device: Device = "auto"
     final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
     resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
+    log_every: Annotated[
+        int | None, "Print a JSON line every N steps on stderr, not progress."
+    ] = None
+    log_file: Annotated[
+        Path | None, OutputFile("Write these lines into a file [every 50 steps].")
+    ] = None
 
     def check(self) -> None:
         """Refuse settings that do not exist, before any data is read."""
@@ -63,6 +73,10 @@ class _Training:
         recipe = models.named_recipe(model_class, self.named_recipe)
         settings = model_class.recipe_settings(recipe) | self.settings()
         model_class.config_class.from_dict(settings)
+        if not model_class.takes_initial_vectors and self.json_lines:
+            raise ConfigError(
+                f"{self.model} has no training loop: leave --log-every and --log-file out"
+            )
         if self.init not in (None, "none") and not model_class.takes_initial_vectors:
             raise ConfigError(
                 f"{self.model} has no embedding tables to fill: leave --init out"
@@ -72,6 +86,14 @@ class _Training:
             embeddings.get(self.resolved_init).config_class.from_dict(init_settings)
         elif init_settings:
             raise ConfigError("--init-set needs an initialiser: name one with --init")
+
+    @property
+    def json_lines(self) -> tuple[Callback, ...]:
+        """What writes JSON lines for machines, if they were asked for."""
+        if self.log_every is None and self.log_file is None:
+            return ()
+        every = 50 if self.log_every is None else self.log_every
+        return (models.JsonLines(self.log_file, every),)
 
     @property
     def named_recipe(self) -> str:
@@ -132,8 +154,9 @@ def train(
 
     By default each user's first 70% of interactions in time order train, the next 10% validate,
     the rest test; in a log without times they are drawn at random. With --final the settings and
-    steps so tested are then fitted on everything. Ctrl-C leaves a checkpoint; the same command
-    with --resume goes on from it.
+    steps so tested are then fitted on everything. Ctrl-C (or SIGTERM) ends a training with its
+    best weights so far, tested and saved; the same command with --resume goes on. A second Ctrl-C
+    stops at once and leaves the checkpoint alone.
     """
     training.check()
     from leporid.runs import RunSpec, execute_to_folder
@@ -150,18 +173,34 @@ def train(
     )
     if not no_baselines:
         spec = spec.with_baselines(split)
-    run, record = execute_to_folder(
-        spec,
-        split,
-        output,
-        device=training.device,
-        resume=training.resume,
-        tables=tables,
-        progress=not json_output,
-    )
+    shows_progress = training.log_every is None or training.log_file is not None
+    with stoppable(lambda: kept_sentence(output)):
+        run, record = execute_to_folder(
+            spec,
+            split,
+            output,
+            device=training.device,
+            resume=training.resume,
+            tables=tables,
+            callbacks=training.json_lines,
+            progress=shows_progress and not json_output,
+        )
     parts = tested_parts(record, run.check, len(run.test))
     sentences = (f"wrote {output}", models.fit_sentence(run.deployed))
     show(json_output, record.to_dict(), *parts, *sentences)
+    if run.interrupted_by is not None:
+        again = typed_again("--resume")
+        typer.echo(f"{run.interruption}; go on with: {again}", err=True)
+        raise exit_of(run.interrupted_by)
+
+
+def kept_sentence(output: Path) -> str:
+    """Say what an interrupted command leaves, and how to go on."""
+    checkpoint = output / "checkpoint"
+    if not (checkpoint / models.CHECKPOINT_FILE).is_file():
+        return f"no step of a training was done, and nothing was saved in {output}"
+    again = typed_again("--resume")
+    return f"the checkpoint in {checkpoint} is kept; go on with: {again}"
 
 
 def tested_parts(

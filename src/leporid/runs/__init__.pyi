@@ -1,4 +1,3 @@
-from .baselines import BASELINES as BASELINES
 from .baselines import Baseline as Baseline
 from .baselines import BaselineCheck as BaselineCheck
 from .baselines import against_baselines as against_baselines

@@ -214,6 +214,8 @@ def facts_of(run: Run) -> dict[str, JsonValue]:
     training = model.training_summary()
     if training:
         facts["training"] = training
+    if run.interruption:
+        facts["interrupted"] = run.interruption
     return facts
 
 

@@ -252,9 +252,10 @@ class NeuralRecommender(NetworkScoring):
         history = self.history
         last_row = history.rows[-1] if history.rows else {}
         return {
-            "steps": last_row.get("step", 0),
+            "steps": history.last_step,
             "best_step": history.best_step,
             "best_metric": history.best_metric,
+            "ended": history.ended,
             "examples_per_second": last_row.get("examples_per_second"),
             **self.summary,
             "start": self.fitting.init,
