@@ -64,7 +64,15 @@ FOR_OTHER_PACKAGES = {
     },
     "runs": {
         *("Baseline", "BaselineCheck", "CUTOFFS", "Cell", "Cost", "Event", "Form"),
-        *("Journal", "Meter", "OF_EARLIER_RUN", "claim", "evaluate_run", "load_split"),
+        *(
+            "Journal",
+            "Meter",
+            "OF_EARLIER_RUN",
+            "claim",
+            "evaluate_run",
+            "load_split",
+            "outcomes_of",
+        ),
         *("paired_tests", "read_experiment", "run_cell", "safe_name", "examples_html"),
         *("groups_of_users", "hits_html", "hits_in_words", "write_comparison"),
         "write_run_files",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
+from leporid.errors import TrainingInterruptedError
+
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM, raised where Ctrl-C raises `KeyboardInterrupt`."""
@@ -60,6 +62,8 @@ def interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 def signal_of(error: BaseException) -> signal.Signals:
     """Return the signal that an interruption came from."""
+    if isinstance(error, TrainingInterruptedError):
+        return error.by
     return signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
 
 

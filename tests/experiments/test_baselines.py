@@ -66,9 +66,13 @@ def test_baselines_are_validated_before_the_model_begins(split: Split) -> None:
     spec = RunSpec(model, dataset="toy").with_baselines(split)
     run = execute(spec, split, FitContext(progress=told))
     names = ["TopPop", "ItemKNN", "EASE"]
-    assert [line.split()[0] for line in told.lines] == ["baselines:", *names]
+    assert [line.split()[0] for line in told.lines] == ["baselines:", *names, "userknn:"]
     assert run.check is not None
-    for line, row in zip(told.lines[1:], run.check.baselines, strict=False):
+    values = {row.name: row.validation["NDCG@10"] for row in run.check.baselines}
+    best = max(values, key=values.__getitem__)
+    assert f"than {best} ({values[best]:.4f})" in told.lines[-1]
+    assert values_of(told.lines[-1])[0] == round(run.validation["NDCG@10"], 4)
+    for line, row in zip(told.lines[1:-1], run.check.baselines, strict=True):
         means = row.validation
         assert values_of(line) == [round(means[name], 4) for name in ("NDCG@10", "HR@10")]
 

@@ -21,15 +21,14 @@ def stoppable(kept: Callable[[], str]) -> Iterator[None]:
         with sigterm_interrupts():
             yield
     except KeyboardInterrupt as error:
-        typer.echo(f"interrupted: {kept()}", err=True)
-        raise exit_of(signal_of(error)) from None
+        raise interrupted(kept(), signal_of(error)) from None
     except TrainingInterruptedError as error:
-        typer.echo(f"interrupted: {error}", err=True)
-        raise exit_of(error.by) from None
+        raise interrupted(str(error), error.by) from None
 
 
-def exit_of(by: signal.Signals) -> typer.Exit:
-    """Return the end of a command that a signal interrupted: 130 for Ctrl-C, 143 for SIGTERM."""
+def interrupted(sentence: str, by: signal.Signals) -> typer.Exit:
+    """Print why a command ends, and return its end: 130 after Ctrl-C, 143 after SIGTERM."""
+    typer.echo(f"interrupted: {sentence}", err=True)
     return typer.Exit(128 + by)
 
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from leporid import embeddings, models
-from leporid.cli.interruption import exit_of, stoppable, typed_again
+from leporid.cli.interruption import interrupted, stoppable, typed_again
 from leporid.cli.options import (
     Dataset,
     Device,
@@ -189,9 +187,8 @@ def train(
     sentences = (f"wrote {output}", models.fit_sentence(run.deployed))
     show(json_output, record.to_dict(), *parts, *sentences)
     if run.interrupted_by is not None:
-        again = typed_again("--resume")
-        typer.echo(f"{run.interruption}; go on with: {again}", err=True)
-        raise exit_of(run.interrupted_by)
+        sentence = f"{run.interruption}; go on with: {typed_again('--resume')}"
+        raise interrupted(sentence, run.interrupted_by)
 
 
 def kept_sentence(output: Path) -> str:

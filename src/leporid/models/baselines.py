@@ -90,6 +90,8 @@ def fit_baselines(
     progress.start(f"baselines: {columns}", len(specs))
     fitted = []
     for spec in specs:
+        name = spec.model_class.__name__
+        progress.advance(1 if fitted else 0, note=f"fitting {name}")
         begun = time.perf_counter()
         model = spec.model_class(spec.settings).fit(split, seed=spec.seed)
         seconds = time.perf_counter() - begun
@@ -98,8 +100,7 @@ def fit_baselines(
             means = evaluate(model, split, at=cutoffs, part="valid").mean()
         baseline = FittedBaseline(model, means, seconds)
         values = "".join(f"  {means[name]:.4f}" for name in shown if means)
-        progress.say(f"  {baseline.name:<12}{values}  fitted in {seconds:.1f} s")
-        progress.advance(1)
+        progress.say(f"  {name:<12}{values}  fitted in {seconds:.1f} s")
         fitted.append(baseline)
     return fitted
 

@@ -19,6 +19,7 @@ from .folder import write_run_files as write_run_files
 from .grid import Cell as Cell
 from .grid import ExperimentSpec as ExperimentSpec
 from .grid import load_split as load_split
+from .grid import outcomes_of as outcomes_of
 from .grid import read_experiment as read_experiment
 from .grid import run_cell as run_cell
 from .grid import run_grid as run_grid

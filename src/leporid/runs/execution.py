@@ -121,6 +121,12 @@ def execute(spec: RunSpec, split: Split, context: FitContext | None = None) -> R
     run = evaluate_run(
         spec, split, model, Cost(training_seconds(model, meter), meter.peak_memory_mb)
     )
+    if context.baseline is not None and metric in run.validation:
+        value = run.validation[metric]
+        standing = context.baseline.standing(value)
+        context.progress.say(
+            f"{model.name}: {metric} {value:.4f} on validation, {standing}"
+        )
     if baselines:
         run.check = check_against(baselines, split, run.test, model.name, spec.left_out)
     if run.interrupted_by is not None and model.history is not None:

@@ -160,6 +160,8 @@ class NeuralRecommender(NetworkScoring):
         moved = movement(self.tables, initial)
         self.summary["start_size"] = moved["start_size"]
         self.summary["drift"] = moved["drift"]
+        if self.config.linear_gain:
+            context.progress.start("linear part")
         self.linear = fit_linear_part(self.score, self.config, split)
         self.config = resolved_config(self.config, self.linear)
 
