@@ -88,7 +88,7 @@ def fit_baselines(
     shown = list(dict.fromkeys([metric, *_SHOWN]))
     columns = f"{', '.join(shown)} on validation" if validates else "tested at the end"
     progress.start(f"baselines: {columns}", len(specs))
-    fitted = []
+    fitted: list[FittedBaseline] = []
     for spec in specs:
         name = spec.model_class.__name__
         progress.advance(1 if fitted else 0, note=f"fitting {name}")

@@ -77,8 +77,10 @@ class JsonLines(Callback):
         self._note_best(training)
         self._write("start", training)
 
-    def log(self, row: dict[str, Any]) -> None:
-        if row["step"] % self.every == 0 or "metric" in row:
+    def log(self, row: Mapping[str, JsonValue]) -> None:
+        step = row["step"]
+        assert isinstance(step, int)
+        if step % self.every == 0 or "metric" in row:
             self._write("log", {**row, **self._best, "baseline": self._baseline})
 
     def validation(self, row: dict[str, JsonValue]) -> None:

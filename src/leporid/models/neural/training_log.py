@@ -89,7 +89,9 @@ class TrainingLog:
             history = self.history()
             self._bar.say(f"{self._identity.model} {history.describe()}")
             if history.interrupted_by is not None:
-                self._bar.say("finishing with these weights; a second Ctrl-C stops at once")
+                self._bar.say(
+                    "finishing with these weights; a second Ctrl-C stops at once"
+                )
 
     def step(self, loss: Tensor, examples: int) -> bool:
         """Note a step without waiting for the device; return whether a callback ends the run."""
