@@ -69,7 +69,9 @@ class RichProgress(ProgressLike):
             self._progress.update(self._task, facts=facts, note=note)
 
     def say(self, line: str) -> None:
-        self._progress.console.print(line, markup=False, highlight=False)
+        self._progress.console.print(
+            line, markup=False, highlight=False, soft_wrap=True
+        )
 
     def close(self) -> None:
         self._finish()

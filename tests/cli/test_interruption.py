@@ -83,6 +83,7 @@ import os, signal, sys
 from leporid.{module} import {name} as owner
 plain = owner.{method}
 def interrupted(*arguments, **words):
+    owner.{method} = plain
     os.kill(os.getpid(), signal.{kind})
     return plain(*arguments, **words)
 owner.{method} = interrupted
@@ -114,3 +115,18 @@ def test_before_the_first_step_a_command_ends_with_a_sentence(
     assert last.startswith("interrupted: no step of a training was done")
     assert str(run) in last
     assert not (run / "record.json").exists()
+
+
+@SIGNALS
+def test_a_search_ends_with_its_best_so_far(
+    log: Path, tmp_path: Path, kind: signal.Signals, code: int
+) -> None:
+    module, name = "models.closed_form.itemknn", "ItemKNN"
+    program = DURING.format(module=module, name=name, method="_fit", kind=kind.name)
+    folder = tmp_path / "chosen"
+    options = ["--budget", "10m", "--models", "toppop,itemknn", "-o", folder]
+    process = started("choose", log, *options, program=("-c", program))
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert "interrupted: this is the best so far" in " ".join(out.split())
+    assert Recommender.load(folder).name == "toppop"
