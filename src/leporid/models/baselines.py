@@ -83,7 +83,7 @@ def fit_baselines(
     """Fit each baseline and print its validation at once; `metric` is one of those computed."""
     if not specs:
         return []
-    validates = len(split.valid.goals) > 0
+    validates = len(split.valid.target_events) > 0
     cutoffs = sorted({*_CUTOFFS, parse_metric(metric)[1]})
     shown = list(dict.fromkeys([metric, *_SHOWN]))
     columns = f"{', '.join(shown)} on validation" if validates else "tested at the end"

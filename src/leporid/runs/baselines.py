@@ -128,7 +128,7 @@ def against_baselines(
     is not compared with itself.
     """
     check_comparable(outcome)
-    own = None if fitted is None else ModelSpec(type(fitted), fitted.asked)
+    own = None if fitted is None else ModelSpec(type(fitted), fitted.requested)
     specs = baseline_specs(split, beside=own)
     reporter = make_progress(progress)
     baselines = fit_baselines(specs, split, reporter)
