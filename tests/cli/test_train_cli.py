@@ -321,7 +321,8 @@ def test_an_initialiser_without_its_item_table_is_refused_before_the_log_is_read
 def test_a_log_without_a_terminal_says_what_is_going_on(log: Path, tmp_path: Path) -> None:
     arguments = ["train", log, "--model", "ease", "-o", tmp_path / "r"]
     lines = call(*arguments, LEPORID_PROGRESS="").stderr.splitlines()
-    assert [line.split()[0] for line in lines[-4:]] == ["baselines:", "TopPop", "ItemKNN", "ease"]
+    words = ["baselines:", "TopPop", "ItemKNN", "ease", "ease:"]
+    assert [line.split()[0] for line in lines[-5:]] == words
     assert "ease" not in call(*arguments).stderr.splitlines()
     assert call(*arguments, "--json", LEPORID_PROGRESS="").stderr == ""
 
