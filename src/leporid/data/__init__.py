@@ -12,7 +12,8 @@ delimited     Delimited text: its separator, header and quotes, and the table in
 event_kinds   What the kinds of events mean: their weights, the goal, what is disliked
 features      `item_features`: one row of numbers per item from the columns of an item table
 files         Files, pipes and addresses such as s3://
-frames        Tables in memory: frames, Arrow tables and columns by name, converted to Arrow
+frames        Tables in memory: frames, Arrow tables and columns by name, to Arrow and back
+id_columns    Ids in the columns of a frame, as they were given and as indices
 id_files      `read_ids`: a list of ids from a text file or from a column of a table
 id_map        `IdMap`: external ids to contiguous indices and back, also through a file
 interactions  `Interactions`: which user chose which item, in order; goals and disliked items

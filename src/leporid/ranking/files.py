@@ -16,14 +16,10 @@ from leporid.arguments import checks_arguments, described, takes_exclude_seen
 from leporid.artifacts import atomic_path, check_output_file
 from leporid.errors import ConfigError
 from leporid.progress import Progress
+from leporid.ranking.allowed import Ids, allowed_items
+from leporid.ranking.asked_users import Unknown, asked_users
 from leporid.ranking.bound_rules import BoundRules
-from leporid.ranking.lists import (
-    Ids,
-    UserRanker,
-    allowed_items,
-    list_frames,
-    list_schema,
-)
+from leporid.ranking.lists import UserRanker, list_frames, list_schema
 
 if TYPE_CHECKING:
     # `checks_arguments` leaves this one to the function: a model itself says if it is not fitted.
@@ -38,6 +34,7 @@ def write_recommendations(  # noqa: PLR0913 (options are spelled out)
     users: Any = None,
     n: int = 10,
     *,
+    unknown: Unknown = "error",
     include_seen: bool | None = None,
     only: Ids = None,
     exclude: Ids = None,
@@ -57,14 +54,17 @@ def write_recommendations(  # noqa: PLR0913 (options are spelled out)
         known = ", ".join(_WRITERS)
         raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
     check_output_file(target)
-    schema = list_schema(model.users, model.items)
-    allowed = allowed_items(model.items, only, exclude, rules)
+    asked = asked_users(model.users, users, unknown, model.name).distinct()
+    allowed = allowed_items(model.users, model.items, asked, only, exclude, rules)
+    names = asked.names(model.users)
+    schema = list_schema(names, model.items)
     open_writer = _WRITERS[target.suffix]
     n_rows = 0
     with atomic_path(target) as path, open_writer(path, schema) as writer:
         for table in list_frames(
             model,
-            users,
+            asked,
+            names,
             n,
             include_seen,
             allowed,
