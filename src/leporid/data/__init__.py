@@ -18,8 +18,9 @@ id_files      `read_ids`: a list of ids from a text file or from a column of a t
 id_map        `IdMap`: external ids to contiguous indices and back, also through a file
 interactions  `Interactions`: which user chose which item, in order; goals and disliked items
 item_table    `ItemTable`: what is known of items; titles, genres, and items by a column
+json_lines    JSON lines: one object per line, whose values are columns
 k_core        Only users and items that occur often enough, in memory or a block at a time
-loading       `load`: files, folders, frames, matrices, data sets
+loading       `load`: files, folders, patterns, frames, matrices, data sets
 log_files     The files of a log, one by one or in batches; folders as Spark and Hive write them
 policies      Which rows are kept, which are left out and counted
 sequences     `Sequences`: the items of each user in time order
