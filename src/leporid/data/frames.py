@@ -211,7 +211,8 @@ def as_arrow(column: Values) -> Column:
     _check_one_kind(kinds)
     if "NumPy datetimes" in kinds:
         return pa.array(_microseconds(values))
-    _check_inside(values)
+    if not kinds.keys() <= _KINDS.keys():
+        _check_inside(values)
     return pa.array(values, from_pandas=True)
 
 
