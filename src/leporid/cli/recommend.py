@@ -14,11 +14,11 @@ from typer import Argument, Option
 from leporid import models
 from leporid.cli.options import Json, OutputFile, load_model, parse_list
 from leporid.cli.printing import Part, show
-from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.models import Recommender
-    from leporid.ranking import BoundRules
+    from leporid.ranking import BoundRules, Unknown
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,24 @@ class _Question:
     user_column: Annotated[str | None, "Column of --users; else found by name."] = None
     similar: Annotated[str | None, "The items most like this item instead."] = None
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10
+    unknown: Annotated[
+        str | None,
+        "Unknown users get: error, skip or popular [error; skip with --users].",
+    ] = None
     explain: Annotated[bool, "Add the items of the history that say why."] = False
+
+    @property
+    def policy(self) -> Unknown:
+        """What becomes of unknown users and of histories without a known item."""
+        if self.unknown is None:
+            return "skip" if self.users else "error"
+        if (
+            self.unknown == "error"
+            or self.unknown == "skip"
+            or self.unknown == "popular"
+        ):
+            return self.unknown
+        raise UnknownNameError("--unknown", self.unknown, ("error", "skip", "popular"))
 
     def check(self, output: Path | None) -> None:
         """Refuse options that do not go together."""
@@ -229,12 +246,14 @@ def _write_lists(
     if question.users is not None:
         from leporid.data import read_ids
 
-        users = read_ids(question.users, "user", question.user_column, model.users)
+        among = model.users if question.policy == "skip" else None
+        users = read_ids(question.users, "user", question.user_column, among)
     n_rows = write_recommendations(
         model,
         output,
         users,
         question.n,
+        unknown=question.policy,
         only=filters.only,
         exclude=filters.exclude,
         include_seen=filters.include_seen,
@@ -267,15 +286,17 @@ def _ranked_lists(
 ) -> list[_List]:
     """Return the lists of users, or of new users with a history."""
     # Ids are shown as the log has them: numbers where all of its users have one.
-    users = [
-        model.users.external(model.users.index(user)) for user in question.user or []
-    ]
+    users: list[object] = []
+    for user in question.user or []:
+        known, _unknown = model.users.split_known([user])
+        users.append(model.users.external(known[0]) if len(known) else user)
     histories = [parse_list(text) for text in question.history or []]
     if users:
         kind = "user"
         items, scores = model.recommend(
             users,
             question.n,
+            unknown=question.policy,
             only=filters.only,
             exclude=filters.exclude,
             include_seen=filters.include_seen,
@@ -286,6 +307,7 @@ def _ranked_lists(
         items, scores = model.recommend_history(
             histories,
             question.n,
+            unknown=question.policy,
             only=filters.only,
             exclude=filters.exclude,
             include_seen=filters.include_seen,
@@ -293,16 +315,23 @@ def _ranked_lists(
         )
     subjects = users or question.history or []
     lists: list[_List] = []
-    for subject, known, row_items, row_scores in zip(
+    for subject, asked, row_items, row_scores in zip(
         subjects, users or histories, items, scores, strict=True
     ):
         entries = _entries(row_items, row_scores, "score", titles)
         ranked = _List(kind, subject, entries)
-        if question.explain:
+        if question.explain and _is_known(model, asked):
             ranked.reason_kind = model.reason_kind
-            _add_reasons(model, known, entries, titles)
+            _add_reasons(model, asked, entries, titles)
         lists.append(ranked)
     return lists
+
+
+def _is_known(model: Recommender, asked: object) -> bool:
+    """Return whether the model knows a user, or an item of a history."""
+    if isinstance(asked, list):
+        return len(model.items.split_known(asked)[0]) > 0
+    return len(model.users.split_known([asked])[0]) > 0
 
 
 def _add_reasons(
