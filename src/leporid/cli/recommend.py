@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from leporid.ranking import BoundRules, Unknown
 
 
+_POLICIES: dict[str, Unknown] = {"error": "error", "skip": "skip", "popular": "popular"}
+
+
 @dataclass(frozen=True)
 class FilterOptions:
     """Which items may be recommended."""
@@ -99,13 +102,9 @@ class _Question:
         """What becomes of unknown users and of histories without a known item."""
         if self.unknown is None:
             return "skip" if self.users else "error"
-        if (
-            self.unknown == "error"
-            or self.unknown == "skip"
-            or self.unknown == "popular"
-        ):
-            return self.unknown
-        raise UnknownNameError("--unknown", self.unknown, ("error", "skip", "popular"))
+        if self.unknown not in _POLICIES:
+            raise UnknownNameError("--unknown", self.unknown, _POLICIES)
+        return _POLICIES[self.unknown]
 
     def check(self, output: Path | None) -> None:
         """Refuse options that do not go together."""

@@ -44,10 +44,8 @@ class JsonColumns:
         for objects in _blocks(file, self._encoding):
             self.names |= dict.fromkeys(set().union(*objects))
             for name, parts in self._parts.items():
-                if name in partitions:
-                    values = [partitions[name]] * len(objects)
-                else:
-                    values = [each.get(name) for each in objects]
+                fallback = partitions.get(name)
+                values = [each.get(name, fallback) for each in objects]
                 parts.append(converted(values, f"{file.path}, column {name!r}"))
 
     def table(self, origin: str) -> pa.Table:

@@ -94,7 +94,7 @@ def rank_asked(
     top = TopK.empty(len(asked), n)
     parts = [(np.flatnonzero(asked.is_known), rank)]
     if asked.unknown == "popular":
-        popularity = known.goals.popularity.astype(np.float32)
+        popularity = known.target_events.popularity.astype(np.float32)
 
         def most_popular(rows: Ints) -> TopK:
             return rank_in_chunks(

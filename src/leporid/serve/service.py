@@ -429,7 +429,7 @@ class Service:
                 if isinstance(query, ScoreQuery)
             }
         longest = max(query.n for query in queries)
-        hidden = Sequences.from_rows([query.hidden() for query in queries])
+        excluded = Sequences.from_rows([query.excluded_items() for query in queries])
         top: TopK | None = None
         # A list of candidates may have no item that a first stage returns.
         is_plain = not group.has_candidates and group.rules is None
@@ -439,12 +439,12 @@ class Service:
                 longest,
                 max(self.limits.two_stage, 2 * longest),
                 histories=Sequences.from_rows(histories) if group.folds_in else None,
-                hidden=hidden,
+                excluded=excluded,
             )
         if top is None:
             scores = _scores(group, users, histories, len(queries))
             rank = masked_top_k if group.rules is None else group.rules.top_k
-            top = rank(scores, longest, seen=hidden)
+            top = rank(scores, longest, seen=excluded)
         lists = zip(queries, top.items, top.scores, strict=True)
         return {
             query: query.result(items, row, group.folds_in)
@@ -536,7 +536,7 @@ def _scores(
     """Return float32[count, n_items] of users, or with None of histories."""
     model = group.run.model
     if group.fallback == "popular":
-        popularity = model.known.goals.popularity.astype(np.float32)
+        popularity = model.known.target_events.popularity.astype(np.float32)
         return np.repeat(popularity[None], count, axis=0)
     return model.score_histories(histories) if users is None else model.score(users)
 
