@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import leporid
-from leporid.progress import NullProgress, PlainProgress, RichProgress, make_progress
+from leporid.foundation.progress import NullProgress, PlainProgress, RichProgress, make_progress
 from tests.test_contract import make_split
 
 

@@ -19,12 +19,11 @@ import pytest
 import leporid
 from leporid.data import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
+from leporid.foundation import Float, Int, NullProgress, OneOf
 from leporid.models import FitContext, fit, train
 from leporid.models.closed_form.ease import EASE
-from leporid.progress import NullProgress
 from leporid.runs import Journal, tune
 from leporid.runs import tuning as study_module
-from leporid.search_space import Float, Int, OneOf
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 

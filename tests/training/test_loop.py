@@ -28,12 +28,12 @@ from leporid.errors import (
     TrainingInterruptedError,
     UnknownNameError,
 )
+from leporid.foundation import ProgressLike
 from leporid.models import Batch, FitContext, TrainingConfig, learning_rate
 from leporid.models.neural import trainer as loop
 from leporid.models.neural import validation
 from leporid.models.neural.dlr2.model import DLR2
 from leporid.models.neural.settings import averaging
-from leporid.progress import ProgressLike
 from tests.training.toy import KILLED, TINY, Dot, assert_same_bits, weights
 
 DLR2_RUN: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from leporid.config import JsonValue
+from leporid.foundation import JsonValue
 
 
 class Callback:

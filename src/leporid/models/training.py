@@ -6,13 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from leporid.arguments import checks_arguments, described
-from leporid.artifacts import check_output_folder
-from leporid.config import SettingValue
-from leporid.data import ItemTable, Split, expect
+from leporid.data import ItemTable, Split
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
 from leporid.errors import ConfigError, closest, warn
-from leporid.machine import check_device
+from leporid.foundation import (
+    Progress,
+    SettingValue,
+    check_device,
+    check_output_folder,
+    checks_arguments,
+    described,
+    make_progress,
+)
 from leporid.models.base import Recommender
 from leporid.models.callbacks import Callback
 from leporid.models.context import FitContext
@@ -30,7 +35,6 @@ from leporid.models.spec import (
     check_init,
     model_named,
 )
-from leporid.progress import Progress, make_progress
 
 if TYPE_CHECKING:
     import torch
@@ -84,7 +88,6 @@ def train(  # noqa: PLR0913 - public: what a training can be told
         A `final` fit repeats the same number of steps and does not ask them again.
     settings : settings of the model, which win over those of the recipe
     """
-    expect(split, Split, "train(model, split)")
     check_device(device)
     if checkpoint is not None:
         check_output_folder(checkpoint)

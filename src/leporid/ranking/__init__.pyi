@@ -14,6 +14,10 @@ from .ids import id_indices as id_indices
 from .ids import is_id as is_id
 from .item_columns import Condition as Condition
 from .item_columns import ItemColumns as ItemColumns
+from .item_lists import ItemWeightMatrix as ItemWeightMatrix
+from .item_lists import item_list_frames as item_list_frames
+from .item_lists import item_list_schema as item_list_schema
+from .item_lists import write_item_lists as write_item_lists
 from .lists import ListModel as ListModel
 from .lists import Lists as Lists
 from .lists import Scores as Scores
@@ -31,9 +35,9 @@ from .rules import Rules as Rules
 from .top_k import Indices as Indices
 from .top_k import NanScoreError as NanScoreError
 from .top_k import TopK as TopK
-from .top_k import chunk_rows as chunk_rows
 from .top_k import masked_top_k as masked_top_k
 from .top_k import masked_top_k_torch as masked_top_k_torch
 from .unsupported import ExtensionUnsupportedError as ExtensionUnsupportedError
 from .unsupported import HistoryUnsupportedError as HistoryUnsupportedError
+from .unsupported import ItemListsUnsupportedError as ItemListsUnsupportedError
 from .unsupported import VectorsUnsupportedError as VectorsUnsupportedError

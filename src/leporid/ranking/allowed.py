@@ -1,9 +1,9 @@
 """`Allowed`: which items may be recommended, to everybody or to each user."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -105,7 +105,7 @@ class _ItemLists:
         self._items = items
         self._asked = asked
 
-    def read(self, given: Any, option: str) -> Indices | Sequences:
+    def read(self, given: object, option: str) -> Indices | Sequences:
         """Return indices of items for everybody, or the items of each user."""
         if is_frame(given):
             return self._of_frame(given, option)
@@ -114,32 +114,34 @@ class _ItemLists:
         if is_id(given):
             given = [given]
         self._items.check_ids(given)
+        assert isinstance(given, Iterable)
         entries = list(given)
         if not any(_is_list(entry) for entry in entries):
             return self._indices(entries, option)
         return self._of_lists(entries, option)
 
-    def _of_lists(self, lists: Sequence[Any], option: str) -> Sequences:
+    def _of_lists(self, lists: Sequence[object], option: str) -> Sequences:
         """Return the items of each user by position; None in a list is padding."""
         if len(lists) != len(self._asked):
             raise DataError(
                 f"{option} has lists for {len(lists):,} users, and lists for {len(self._asked):,} "
                 f"are wanted: give one list of items each, or a frame with users and items"
             )
+        ids: list[list[object]] = []
         for row, entries in enumerate(lists):
-            if not _is_list(entries):
+            if not isinstance(entries, Iterable) or isinstance(entries, str | bytes):
                 raise DataError(
                     f"{option} has a list for each user, but {entries!r} for user {row}: give a "
                     f"list, which may be empty"
                 )
-        ids = [[item for item in entries if item is not None] for entries in lists]
+            ids.append([item for item in entries if item is not None])
         flat = [item for entries in ids for item in entries]
         index = self._found(flat, option)
         ends = np.cumsum([0, *map(len, ids)])
         rows = [index[first:last] for first, last in pairwise(ends)]
         return Sequences.from_rows([row[row >= 0] for row in rows])
 
-    def _of_frame(self, frame: Any, option: str) -> Indices | Sequences:
+    def _of_frame(self, frame: object, option: str) -> Indices | Sequences:
         """Return the items in the column of items, of the users in that of users if there is one.
 
         A user who is not in the frame has no items.
@@ -164,12 +166,12 @@ class _ItemLists:
             [index[by_user[first:last]] for first, last in pairs]
         )
 
-    def _indices(self, ids: Sequence[Any], option: str) -> Indices:
+    def _indices(self, ids: Sequence[object], option: str) -> Indices:
         """Return the indices of items for everybody."""
         index = self._found(ids, option)
         return index[index >= 0]
 
-    def _found(self, ids: Sequence[Any], option: str) -> Indices:
+    def _found(self, ids: Sequence[object], option: str) -> Indices:
         """Return the index of each item; -1 for an unknown one, if that is no error."""
         if not self._asked.skips_items:
             return self._items.indices(ids)
@@ -180,14 +182,19 @@ class _ItemLists:
         self._warn_of_unknown(index, ids.__getitem__, option)
         return index
 
-    def _warn_of_unknown(self, index: Indices, name_of: Any, option: str) -> None:
-        """Count unknown items."""
+    def _warn_of_unknown(
+        self,
+        index: Indices,
+        name_of: Callable[[int], object],
+        option: str,
+    ) -> None:
+        """Count unknown items; `name_of` gives the id of one."""
         unknown = np.flatnonzero(index < 0)
         if len(unknown):
             warn(
                 f"{len(unknown):,} of {len(index):,} items of {option} are unknown to the model "
                 f"and left out, the first is {name_of(int(unknown[0]))!r}",
-                8,
+                7,
             )
 
 

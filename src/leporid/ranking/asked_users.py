@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -66,11 +66,12 @@ class AskedUsers:
     def of_list(
         cls,
         users: IdMap,
-        externals: Iterable[object],
+        externals: object,
         unknown: Unknown,
     ) -> Self:
         """Find users by a list of ids."""
         users.check_ids(externals)
+        assert isinstance(externals, Iterable)
         given = list(externals)
         if unknown == "error":
             index = users.indices(given)
@@ -165,7 +166,7 @@ class AskedUsers:
 
 def asked_users(
     users: IdMap,
-    externals: Any,
+    externals: object,
     unknown: Unknown,
     model: str,
 ) -> AskedUsers:
@@ -177,7 +178,7 @@ def asked_users(
         if is_frame(externals)
         else AskedUsers.of_list(users, externals, unknown)
     )
-    asked.warn_of_unknown(f"users are unknown to {model}", 5)
+    asked.warn_of_unknown(f"users are unknown to {model}", 4)
     return asked
 
 

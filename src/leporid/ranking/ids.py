@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from leporid.arguments import described, is_table
 from leporid.data import IdMap
 from leporid.errors import DataError, UnknownIdError, warn
+from leporid.foundation import described, is_table
 from leporid.ranking.asked_users import Unknown
 from leporid.ranking.top_k import Indices
 

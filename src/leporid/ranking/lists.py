@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from leporid.data import IdMap, Interactions, Sequences
 from leporid.errors import ConfigError
-from leporid.progress import Progress, make_progress
+from leporid.foundation import Progress, chunk_rows, make_progress
 from leporid.ranking.allowed import Allowed
 from leporid.ranking.asked_users import AskedUsers
-from leporid.ranking.top_k import Indices, Ints, TopK, chunk_rows, masked_top_k
+from leporid.ranking.top_k import Indices, Ints, TopK, masked_top_k
 
 Scores: TypeAlias = NDArray[np.float32]
 """float32[m, n_items]: higher is better."""

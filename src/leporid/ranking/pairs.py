@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from leporid.data import Frame, IdMap, collected, frame_columns, id_columns, with_column
 from leporid.errors import DataError, warn
+from leporid.foundation import chunk_rows
 from leporid.ranking.asked_users import refuse_unknown
 from leporid.ranking.lists import Scores
-from leporid.ranking.top_k import Floats, Indices, chunk_rows
+from leporid.ranking.top_k import Floats, Indices
 
 UnknownPair: TypeAlias = Literal["error", "skip"]
 """What becomes of a pair whose user or item a model does not know."""
@@ -47,7 +48,7 @@ def score_frame(
         warn(
             f"{np.count_nonzero(~is_known):,} of {len(is_known):,} pairs have an unknown user or "
             f"item and get no score, the first is {first!r}",
-            5,
+            4,
         )
     scores = np.zeros(len(user), np.float32)
     scores[is_known] = score_known(score, user[is_known], item[is_known], len(items))

@@ -6,15 +6,16 @@ They are fitted first, because they take seconds; the model is compared with the
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leporid.config import JsonValue
 from leporid.data import Split
 from leporid.errors import ConfigError
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate
+from leporid.foundation import JsonValue, Progress, ProgressLike, make_progress
 from leporid.models import FitContext, ModelSpec, Recommender, fit
-from leporid.progress import Progress, ProgressLike, make_progress
 from leporid.runs.meter import Meter
 
 BASELINES = ("toppop", "itemknn", "ease")
+ORDER_BASELINE = "transitions"
+"""A further baseline where the training part has an order."""
 REPEATS_BASELINE = "frequency"
 """A further baseline where lists may show what a user already has."""
 MAX_EASE_ITEMS = 10_000
@@ -84,7 +85,7 @@ class BaselineCheck:
     def verdict(self) -> str:
         """Compare the trained model with the best baseline in one sentence."""
         comparison = self.best.comparison
-        advice = "; do not deploy it" if comparison.outcome == "below" else ""
+        advice = "; do not deploy it" if comparison.outcome == "worse" else ""
         return comparison.describe() + advice
 
     def to_dict(self) -> dict[str, JsonValue]:
@@ -99,7 +100,11 @@ def baseline_specs(
     split: Split, beside: ModelSpec | None = None
 ) -> tuple[ModelSpec, ...]:
     """Return the baselines of a split, without the one that `beside` itself describes."""
-    names = [*BASELINES, REPEATS_BASELINE] if split.include_seen else [*BASELINES]
+    names = [*BASELINES]
+    if split.train.has_order:
+        names.append(ORDER_BASELINE)
+    if split.include_seen:
+        names.append(REPEATS_BASELINE)
     if is_too_large_for_ease(split):
         names.remove("ease")
     specs = (ModelSpec.resolve(name, split.train, seed=0) for name in names)

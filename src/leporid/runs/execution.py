@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from leporid.config import JsonValue
 from leporid.data import Split
 from leporid.evaluation import MetricTable, evaluate
+from leporid.foundation import JsonValue
 from leporid.models import FitContext, ModelSpec, Recommender, fit, refit_on_everything
 from leporid.runs.baselines import (
     BaselineCheck,

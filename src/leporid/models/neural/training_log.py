@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from leporid.config import JsonValue
+from leporid.foundation import JsonValue
 from leporid.models.context import FitContext
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.checkpoints import (
