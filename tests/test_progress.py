@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import leporid
-from leporid.progress import (
+from leporid.foundation.progress import (
     NullProgress,
     PlainProgress,
     RichProgress,

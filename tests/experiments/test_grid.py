@@ -13,10 +13,9 @@ import leporid
 from leporid.data import write_log
 from leporid.errors import TrainingInterruptedError
 from leporid.evaluation import MetricTable
-from leporid.interruption import sigterm_interrupts
+from leporid.foundation import ProgressLike, sigterm_interrupts
 from leporid.models.closed_form.itemknn import ItemKNN
 from leporid.models.neural.cuda_graph import Backward
-from leporid.progress import ProgressLike
 from leporid.runs import Cell, ExperimentSpec, Results, RunRecord, run_grid, try_lock
 from leporid.runs import grid as module
 from reproduction.store import PackedResults

@@ -26,13 +26,11 @@ from leporid.errors import (
     TrainingInterruptedError,
     UnknownNameError,
 )
-from leporid.interruption import sigterm_interrupts
+from leporid.foundation import Float, Int, NullProgress, OneOf, sigterm_interrupts
 from leporid.models import FitContext, fit, train
 from leporid.models.closed_form.ease import EASE
-from leporid.progress import NullProgress
 from leporid.runs import Journal, TuningResult, tune
 from leporid.runs import tuning as study_module
-from leporid.search_space import Float, Int, OneOf
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 

@@ -30,7 +30,7 @@ from leporid.errors import (
     TrainingInterruptedError,
     UnknownNameError,
 )
-from leporid.interruption import Terminated
+from leporid.foundation import ProgressLike, Terminated
 from leporid.models import (
     Batch,
     BestBaseline,
@@ -44,7 +44,6 @@ from leporid.models.neural import trainer as loop
 from leporid.models.neural import validation
 from leporid.models.neural.dlr2.model import DLR2
 from leporid.models.neural.settings import averaging
-from leporid.progress import ProgressLike
 from tests.training.toy import KILLED, TINY, Dot, assert_same_bits, weights
 
 DLR2_RUN: dict[str, Any] = {

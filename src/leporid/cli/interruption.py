@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import typer
 
 from leporid.errors import TrainingInterruptedError
-from leporid.interruption import signal_of, sigterm_interrupts
+from leporid.foundation import signal_of, sigterm_interrupts
 
 
 @contextlib.contextmanager

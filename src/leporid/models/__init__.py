@@ -15,6 +15,7 @@ fitted_arrays   `FittedArray`: an array that a model learns, checked and saved
 fitting         `Fitting`: how a model was fitted, so that it can be fitted again
 history         `TrainingHistory`: what a training recorded over its steps
 item_vectors    Vectors that say how alike items are, for rules about diversity
+merged_log      `merge_interactions`: what a model knows and a new log, with the ids of both
 neural/         Models that are trained step by step, one file each, and their trainer
 recipes         Named settings, and the kinds of data that `general` tells apart
 registry        The names of the models

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 from leporid.data import Split
 from leporid.evaluation import evaluate, parse_metric
+from leporid.foundation import ProgressLike
 from leporid.models.base import Recommender
 from leporid.models.context import BestBaseline
 from leporid.models.spec import ModelSpec
-from leporid.progress import ProgressLike
 
 BASELINES = ("toppop", "itemknn", "ease")
 """Names in the registry, the quickest first."""
+ORDER_BASELINE = "transitions"
+"""A further baseline where the training part has an order."""
 REPEATS_BASELINE = "frequency"
 """A further baseline where lists may show what a user already has."""
 MAX_EASE_ITEMS = 10_000
@@ -49,6 +51,8 @@ def baseline_specs(
 ) -> tuple[ModelSpec, ...]:
     """Return the baselines of a split, without the one that `beside` itself describes."""
     names = [*BASELINES]
+    if split.train.has_order:
+        names.insert(2, ORDER_BASELINE)
     if is_too_large_for_ease(split):
         names.remove("ease")
     if split.include_seen:

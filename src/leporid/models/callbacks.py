@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from leporid.config import JsonValue
 from leporid.errors import ConfigError
+from leporid.foundation import JsonValue
 
 
 class Callback:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from leporid.data import Interactions, ItemTable
 from leporid.embeddings import InitialEmbeddings
+from leporid.foundation import Progress, ProgressLike, make_progress
 from leporid.models.callbacks import Callback
 from leporid.models.fitting import Fitting
-from leporid.progress import Progress, ProgressLike, make_progress
 
 if TYPE_CHECKING:
     import torch

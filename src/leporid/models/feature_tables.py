@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from leporid.config import SettingValue
 from leporid.data import TABLES, ItemTable, Split
 from leporid.errors import ConfigError
+from leporid.foundation import SettingValue
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
 from leporid.models.spec import ModelSpec

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import atomic_path
+from leporid.foundation import atomic_path
 
 _COLUMNS = ("step", "loss", "lr", "examples_per_second", "seconds", "metric")
 

@@ -6,10 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from leporid.arguments import checks_arguments, described
-from leporid.artifacts import check_output_folder
-from leporid.config import SettingValue
-from leporid.data import ItemTable, Split, expect
+from leporid.data import ItemTable, Split
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
 from leporid.errors import (
     ConfigError,
@@ -17,7 +14,16 @@ from leporid.errors import (
     closest,
     warn,
 )
-from leporid.machine import check_device
+from leporid.foundation import (
+    Progress,
+    SettingValue,
+    check_device,
+    check_output_folder,
+    checks_arguments,
+    described,
+    is_silent,
+    make_progress,
+)
 from leporid.models.base import Recommender
 from leporid.models.baselines import (
     baseline_specs,
@@ -43,7 +49,6 @@ from leporid.models.spec import (
     check_init,
     model_named,
 )
-from leporid.progress import Progress, is_silent, make_progress
 
 if TYPE_CHECKING:
     import torch
@@ -104,7 +109,6 @@ def train(  # noqa: PLR0913 - public: what a training can be told
         their values on validation, and say in every line where the training stands
     settings : settings of the model, which win over those of the recipe
     """
-    expect(split, Split, "train(model, split)")
     check_device(device)
     if checkpoint is not None:
         check_output_folder(checkpoint)

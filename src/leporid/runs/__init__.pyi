@@ -32,9 +32,9 @@ from .record import Results as Results
 from .record import RunRecord as RunRecord
 from .record import record_of as record_of
 from .record import safe_name as safe_name
+from .report import HITS_CAPTION as HITS_CAPTION
 from .report import examples_html as examples_html
 from .report import groups_of_users as groups_of_users
-from .report import hits_html as hits_html
 from .report import hits_in_words as hits_in_words
 from .tuning import TrialRow as TrialRow
 from .tuning import TuningResult as TuningResult

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leporid.config import JsonValue
 from leporid.data import Split
 from leporid.errors import ConfigError
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate
+from leporid.foundation import JsonValue, Progress, make_progress
 from leporid.models import (
     BASELINE_METRIC,
     FittedBaseline,
@@ -16,7 +16,6 @@ from leporid.models import (
     fit_baselines,
     left_out_sentence,
 )
-from leporid.progress import Progress, make_progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +66,7 @@ class BaselineCheck:
     def verdict(self) -> str:
         """Compare the trained model with the best baseline in one sentence."""
         comparison = self.best.comparison
-        advice = "; do not deploy it" if comparison.outcome == "below" else ""
+        advice = "; do not deploy it" if comparison.outcome == "worse" else ""
         return comparison.describe() + advice
 
     def to_dict(self) -> dict[str, JsonValue]:

@@ -6,9 +6,9 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from leporid.config import JsonValue
 from leporid.data import Split
 from leporid.evaluation import MetricTable, evaluate
+from leporid.foundation import JsonValue
 from leporid.models import (
     FitContext,
     ModelSpec,

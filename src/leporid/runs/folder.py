@@ -14,21 +14,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leporid.artifacts import (
+from leporid.data import ItemTable, Split
+from leporid.errors import ConfigError, DataError, TrainingInterruptedError
+from leporid.evaluation import MetricTable
+from leporid.foundation import (
     MANIFEST,
+    Progress,
     atomic_folder,
+    check_device,
     check_manifest,
     check_output_folder,
+    make_progress,
     recovered,
     write_json,
     write_manifest,
 )
-from leporid.data import ItemTable, Split
-from leporid.errors import ConfigError, DataError, TrainingInterruptedError
-from leporid.evaluation import MetricTable
-from leporid.machine import check_device
 from leporid.models import Callback, FitContext
-from leporid.progress import Progress, make_progress
 from leporid.runs.execution import Run, RunSpec, add_final_fit, execute
 from leporid.runs.record import RunRecord, record_of
 from leporid.runs.report import write_train_report
@@ -59,25 +60,25 @@ def save_run(run: Run, folder: str | Path) -> RunRecord:
 
     An earlier run in the folder is replaced; a crash leaves either the earlier run or this one.
     """
+    record = record_of(run)
     with atomic_folder(folder, without=OF_EARLIER_RUN) as fresh:
-        record = write_run_files(run, fresh)
+        write_run_files(run, record, fresh)
         write_train_report(fresh / REPORT, run, record, Path(folder))
     return record
 
 
-def write_run_files(run: Run, fresh: Path) -> RunRecord:
+def write_run_files(run: Run, record: RunRecord, fresh: Path) -> None:
     """Write models, record, outcomes and history of a run into a new folder."""
-    record = record_of(run)
-    run.deployed.save(fresh / "model")
-    if run.final is not None:
-        run.model.save(fresh / "validated")
+    deployed = run.deployed
     if run.model.history is not None:
         run.model.history.to_csv(fresh / HISTORY)
-    run.test.save_hits(fresh / f"record{USERS}")
+    deployed.save(fresh / "model")
+    if run.final is not None:
+        run.model.save(fresh / "validated")
     write_json(fresh / RECORD, record.to_dict())
+    run.test.save_hits(fresh / f"record{USERS}")
     parts = [part for part in _PARTS if (fresh / part).is_file()]
     write_manifest(fresh, "run", RECORD, *parts)
-    return record
 
 
 def execute_to_folder(

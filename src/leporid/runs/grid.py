@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from leporid import embeddings, models
-from leporid.artifacts import check_output_folder, read_toml, write_json
-from leporid.config import Config, JsonValue, SettingValue
 from leporid.data import PROTOCOLS, Split, load, split_by
 from leporid.errors import (
     ConfigError,
@@ -21,11 +19,22 @@ from leporid.errors import (
     TrainingInterruptedError,
     UnknownNameError,
 )
-from leporid.hashing import canonical_hash
-from leporid.interruption import signal_of
-from leporid.machine import check_device, versions
+from leporid.foundation import (
+    Config,
+    JsonValue,
+    Progress,
+    SettingValue,
+    canonical_hash,
+    check_device,
+    check_output_folder,
+    duration,
+    make_progress,
+    read_toml,
+    signal_of,
+    versions,
+    write_json,
+)
 from leporid.models import FitContext, ModelSpec, fit_init
-from leporid.progress import Progress, duration, make_progress
 from leporid.runs.execution import CUTOFFS, Run, RunSpec, execute
 from leporid.runs.journal import try_lock
 from leporid.runs.record import Results, RunRecord, record_key, record_of

@@ -13,10 +13,7 @@ from types import ModuleType
 from typing import TypedDict
 
 from leporid import embeddings
-from leporid.arguments import checks_arguments, described
-from leporid.artifacts import check_output_file
-from leporid.config import Config, SettingValue
-from leporid.data import Part, Split, expect, inner_validation_split
+from leporid.data import Part, Split, inner_validation_split
 from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.errors import (
     ConfigError,
@@ -27,9 +24,24 @@ from leporid.errors import (
     import_extra,
 )
 from leporid.evaluation import evaluate, parse_metric
-from leporid.hashing import canonical_hash
-from leporid.interruption import signal_of
-from leporid.machine import check_device
+from leporid.foundation import (
+    Config,
+    Float,
+    Int,
+    OneOf,
+    ProgressLike,
+    SearchSpace,
+    SettingValue,
+    canonical_hash,
+    check_device,
+    check_output_file,
+    check_space,
+    checks_arguments,
+    described,
+    duration,
+    make_progress,
+    signal_of,
+)
 from leporid.models import (
     DEFAULT_RECIPE,
     FitContext,
@@ -39,10 +51,8 @@ from leporid.models import (
     model_named,
     named_recipe,
 )
-from leporid.progress import ProgressLike, duration, make_progress
 from leporid.runs.journal import Event, Journal, Schema
 from leporid.runs.proposals import FinishedTrial, propose
-from leporid.search_space import Float, Int, OneOf, SearchSpace, check_space
 
 _TRIAL = "trial"
 _FAILED_TRIAL = "failed trial"
@@ -388,7 +398,6 @@ def result_of(study: Study, finished: Sequence[FinishedTrial]) -> TuningResult:
 
 def check_goal(metric: str, split: Split) -> None:
     """Refuse a metric that nobody maximises, and a split without a validation part."""
-    expect(split, Split, "tune(model, split)")
     if parse_metric(metric)[0] in ("Popularity", "Gini"):
         raise ConfigError(
             f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10"
@@ -426,7 +435,7 @@ def check_ranges(space: SearchSpace | None) -> None:
         if not isinstance(dimension, OneOf | Int | Float):
             raise ConfigError(
                 f"space[{name!r}] must be Int(low, high), Float(low, high) or OneOf(...) of "
-                f"leporid.search_space, not {described(dimension)}"
+                f"leporid.foundation, not {described(dimension)}"
             )
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from leporid.foundation import duration
 from leporid.models.context import BestBaseline
-from leporid.progress import duration
 
 
 @dataclass(frozen=True, kw_only=True)

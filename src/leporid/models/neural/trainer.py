@@ -11,8 +11,7 @@ from torch import nn
 
 from leporid.data import Split
 from leporid.errors import TrainingInterruptedError
-from leporid.interruption import interruptible
-from leporid.machine import kept_torch_threads
+from leporid.foundation import interruptible, kept_torch_threads
 from leporid.models.context import FitContext
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.checkpoints import TrainingIdentity, TrainingState
@@ -71,15 +70,15 @@ def train_loop(
     folder = context.checkpoint
     if context.resume and folder is not None:
         state.load(folder, identity)
-    shown = config if validation is not None else config.replace(eval_every=0)
-    log = TrainingLog(state, shown, context, device, identity)
     backward = Backward(model)
     finished = early_stopping(config, state.progress)
     network.train()
+    shown = config if validation is not None else config.replace(eval_every=0)
+    log = TrainingLog(state, shown, context, device, identity)
     with (
+        kept_torch_threads(),
         interruptible() as interruption,
         own_generators(device),
-        kept_torch_threads(),
         log,
     ):
         while state.step < config.last_step and not finished:

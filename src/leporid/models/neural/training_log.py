@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from leporid.config import JsonValue
+from leporid.foundation import JsonValue
 from leporid.models.context import FitContext
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.checkpoints import (
@@ -165,7 +165,7 @@ class TrainingLog:
             best_step=self._state.progress.best_step,
             soonest_end=self._soonest_end(row["step"]) if validates else None,
             baseline=self._baseline,
-            added_later="linear part" if config.linear_gain else "",
+            added_later="closed-form part" if config.has_closed_form_part else "",
         )
 
     def _soonest_end(self, step: int) -> int | None:

@@ -159,7 +159,7 @@ def make_progress(progress: Progress) -> ProgressLike:
             if not callable(getattr(progress, name, None)):
                 raise ConfigError(
                     f"progress must be True, False or an object like "
-                    f"leporid.progress.ProgressLike, not {progress!r}"
+                    f"leporid.foundation.ProgressLike, not {progress!r}"
                 )
         return progress
     if not (progress and _is_wanted()):
