@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 import leporid
 from benchmarks.harness import write_record
 from benchmarks.probe_vectors import load_log
-from leporid.data import Split, split_by, synthesize
-from leporid.embeddings import InitialEmbeddings, initial_embeddings
+from leporid.data import Interactions, Split, split_by, synthesize
+from leporid.embeddings import Embedding, InitialEmbeddings, initial_embeddings
 from leporid.evaluation import compare, holm
 
 Score: TypeAlias = Callable[[NDArray[np.int32], Any], NDArray[np.float32]]
@@ -56,6 +56,7 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "le": ("le", {}),
     "leporid": ("leporid", {"alpha": 0.5, "lengths": "as-is"}),
     "adapted": ("leporid", {"alpha": "auto", "lengths": "auto"}),
+    "folded": ("leporid", {"alpha": "auto", "lengths": "auto"}),
 }
 ITERATIONS = 60
 LOOKS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60)
@@ -63,7 +64,8 @@ LOOKS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60)
 RATES = (0.01, 0.03, 0.1)
 DEFAULT_RATE = 0.01
 VALIDATION_USERS = 2000
-TOWER_STEPS = {"lastfm": 1000, "ml-100k": 1000, "movietweetings-100k": 1000}
+TOWER_STEPS = 600
+TOWER_SEEDS = 3
 BPR_STEPS = 1500
 
 
@@ -127,6 +129,8 @@ class Data:
             found = initial_embeddings(method, split.train, dim=DIM, cache=False, **settings)
             seconds[name] = time.process_time() - began
             assert found is not None
+            if name == "folded":
+                found = _folded(found, split.train)
             starts[name] = _as_computed(found) if name.endswith("not z-scored") else found
         return cls(log, split, starts, seconds)
 
@@ -154,6 +158,16 @@ def _as_computed(vectors: InitialEmbeddings) -> InitialEmbeddings:
         return replace(side, vectors=side.vectors / np.float32(side.size), provenance=known)
 
     return replace(vectors, users=one(vectors.users), items=one(vectors.items))
+
+
+def _folded(vectors: InitialEmbeddings, train: Interactions) -> InitialEmbeddings:
+    """Users as the mean of their items' vectors."""
+    sums = train.csr() @ vectors.items.vectors
+    counts = np.maximum(np.bincount(train.user, minlength=train.n_users), 1)
+    side = Embedding((sums / counts[:, None]).astype(np.float32))
+    known = {**vectors.users.provenance, "standardized": True}
+    scaled = side.vectors / np.float32(side.size)
+    return replace(vectors, users=replace(side, vectors=scaled, provenance=known))
 
 
 def _fewer_validation_users(split: Split) -> Split:
@@ -221,7 +235,7 @@ def train_two_tower(data: Data, training: Training) -> tuple[Watch, Score, Score
     def look(step: int, _: Any) -> None:
         watch.look(step, _products(*tables()), tables)
 
-    train(model, users, items, TOWER_STEPS.get(data.log, 600), look)
+    train(model, users, items, TOWER_STEPS, look)
     return watch, _products(*tables()), _products(*watch.best)
 
 
@@ -306,10 +320,15 @@ def run_one(data: Data, training: Training, store: Store) -> None:
 def trainings(log: str, model: str, store: Store) -> Iterator[Training]:
     """Every training of a model on a data set; the first seed chooses the rates of the others."""
     starts = [*STARTS] if model == "two-tower" else [*STARTS, "own"]
-    for seed in range(1, SEEDS[log] + 1):
+    for seed in seeds_of(log, model):
         for start in starts:
             for rate in _rates(log, model, start, seed, store):
                 yield Training(log, model, start, seed, rate)
+
+
+def seeds_of(log: str, model: str) -> range:
+    """The seeds of a cell; a softmax over all items is slow."""
+    return range(1, (TOWER_SEEDS if model == "two-tower" else SEEDS[log]) + 1)
 
 
 def _rates(log: str, model: str, start: str, seed: int, store: Store) -> tuple[float, ...]:
@@ -344,16 +363,163 @@ def run(given: argparse.Namespace) -> None:
                 run_one(data, training, store)
 
 
+@dataclass(frozen=True)
+class View:
+    """One row of the report: a model in one way of using it."""
+
+    name: str
+    model: str
+    end: str
+    """'last' or 'best' iteration."""
+    tuned: bool = False
+
+    def rate(self, log: str, start: str, store: Store) -> float:
+        """The rate that this view takes for a start."""
+        if self.model != "implicit":
+            return 0.0
+        return tuned_rate(log, start, store) if self.tuned else DEFAULT_RATE
+
+
+VIEWS = (
+    View("implicit's BPR, default rate", "implicit", "last"),
+    View("implicit's BPR, tuned rate", "implicit", "best", tuned=True),
+    View("two-tower model", "two-tower", "best"),
+    View("leporid's bpr", "bpr", "best"),
+)
+
+
+@dataclass
+class Cell:
+    """A model on a data set: every start with its seeds."""
+
+    view: View
+    log: str
+    runs: dict[str, list[Training]]
+
+    @classmethod
+    def read(cls, view: View, log: str, store: Store) -> Cell | None:
+        """Read a cell, or None where seeds are missing."""
+        runs = {}
+        known = {t.start for t in store.rows if (t.log, t.model) == (log, view.model)}
+        for start in (name for name in (*STARTS, "own") if name in known):
+            if (
+                view.model == "implicit"
+                and Training(log, "implicit", start, 1, RATES[-1]) not in store.rows
+            ):
+                return None
+            rate = view.rate(log, start, store)
+            seeds = seeds_of(log, view.model)
+            runs[start] = [Training(log, view.model, start, seed, rate) for seed in seeds]
+            if not all(training in store.rows for training in runs[start]):
+                return None
+        return cls(view, log, runs) if len(runs) >= len(STARTS) else None
+
+    def values(self, start: str, store: Store) -> dict[int, NDArray[np.float64]]:
+        """NDCG@10 of every test user by seed."""
+        return {t.seed: store.values(t, self.view.end) for t in self.runs[start]}
+
+    def curve(self, start: str, store: Store) -> list[tuple[int, float, float]]:
+        """Step, seconds and validation NDCG@10, means over the seeds."""
+        curves = np.array([store.rows[t]["curve"] for t in self.runs[start]])
+        return [(int(step), *rest) for step, *rest in curves.mean(axis=0).tolist()]
+
+    def valid(self, start: str, store: Store) -> float:
+        """Validation NDCG@10 at the end of this view, mean over the seeds."""
+        curves = [[value for _, _, value in store.rows[t]["curve"]] for t in self.runs[start]]
+        return float(np.mean([c[-1] if self.view.end == "last" else max(c) for c in curves]))
+
+    def mean(self, start: str, name: str, store: Store) -> float:
+        """The mean over the seeds of a value of the rows."""
+        return float(np.mean([store.rows[t][name] for t in self.runs[start]]))
+
+
+def record(given: argparse.Namespace) -> None:
+    """Compare what has run and write the records `own_starts` and `own_starts_left_out`."""
+    store = Store(given.out)
+    cells = [cell for view in VIEWS for log in CORES if (cell := Cell.read(view, log, store))]
+    rows, left_out = [], []
+    for view in VIEWS:
+        own = [cell for cell in cells if cell.view == view]
+        if own:
+            rows += _rows(own, store)
+            left_out += _left_out(own, store)
+    settings = {"dim": DIM, "metric": "NDCG@10 on test", "implicit iterations": ITERATIONS,
+                "rates": RATES, "seeds": SEEDS, "cores": CORES}  # fmt: skip
+    write_record("own_starts", rows, settings, [
+        "`adapted is`: adapted against this start, paired by user, over the seeds; Holm over all "
+        "comparisons of the model.",
+        "Iterations and seconds until a start has 99% of the best validation value of random; "
+        "processor time of one thread.",
+    ])  # fmt: skip
+    write_record("own_starts_left_out", left_out, settings, [
+        "The start that the other data sets choose on validation, on the test part of this one.",
+    ])  # fmt: skip
+
+
+def _rows(cells: list[Cell], store: Store) -> list[dict[str, Any]]:
+    """One row per data set and start of a model, and how adapted compares with it."""
+    rows = []
+    compared = []
+    for cell in cells:
+        wanted = 0.99 * max(value for _, _, value in cell.curve("random", store))
+        for start in cell.runs:
+            curve = cell.curve(start, store)
+            there = next(((n, s) for n, s, value in curve if value >= wanted), (None, None))
+            rows.append({
+                "model": cell.view.name, "log": cell.log, "start": start,
+                "seeds": len(cell.runs[start]), "rate": cell.runs[start][0].rate or None,
+                "valid": cell.valid(start, store), METRIC: cell.mean(start, cell.view.end, store),
+                "tail HR@10": cell.mean(start, f"{cell.view.end}, tail HR@10", store),
+                "iterations to 99%": there[0], "seconds to 99%": there[1],
+                "start seconds": cell.mean(start, "start seconds", store),
+            })  # fmt: skip
+            if start != "adapted":
+                sides = cell.values("adapted", store), cell.values(start, store)
+                compared.append((rows[-1], compare(*sides, METRIC)))
+    for (row, _), found in zip(compared, holm(c for _, c in compared), strict=True):
+        row |= {"adapted is": found.outcome, "difference": found.difference,
+                "low": found.low, "high": found.high, "p": found.p_value}  # fmt: skip
+    return rows
+
+
+def _left_out(cells: list[Cell], store: Store) -> list[dict[str, Any]]:
+    """What the other data sets choose for each, compared on it with the other starts."""
+    rows: list[dict[str, Any]] = []
+    compared = []
+    for cell in cells:
+        others = [other for other in cells if other is not cell]
+        if not others:
+            continue
+
+        def gain(start: str, others: list[Cell] = others) -> float:
+            return float(np.mean([
+                np.log(o.valid(start, store) / o.valid("random", store)) for o in others
+            ]))  # fmt: skip
+
+        chosen = max(cell.runs, key=gain)
+        best = max(cell.runs, key=lambda start, cell=cell: cell.valid(start, store))
+        row: dict[str, Any] = {"model": cell.view.name, "log": cell.log, "chosen": chosen,
+                               "best on validation here": best}  # fmt: skip
+        rows.append(row)
+        for start in cell.runs:
+            if start != chosen:
+                sides = cell.values(chosen, store), cell.values(start, store)
+                compared.append((row, start, compare(*sides, METRIC)))
+    for (row, start, _), found in zip(compared, holm(c for *_, c in compared), strict=True):
+        row[f"against {start}"] = found.outcome
+    return rows
+
+
 def main() -> None:
     """Run trainings, or write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run",))
+    parser.add_argument("what", choices=("run", "record"))
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--logs", default=",".join(CORES))
     parser.add_argument("--models", default=",".join(MODELS))
     given = parser.parse_args()
-    run(given)
+    {"run": run, "record": record}[given.what](given)
 
 
 if __name__ == "__main__":
