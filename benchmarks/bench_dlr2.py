@@ -20,7 +20,7 @@ from leporid.models.neural.dlr2.model import DLR2
 
 Step = Callable[[Batch, float], Tensor]
 PAIRS_AT_ONCE = 512
-SETTINGS = {"users": 1500, "items": 3000, "dim": 64, "length": 5, "batch_size": 256}
+SETTINGS = {"users": 1500, "items": 3000, "dim": 64, "max_history": 5, "batch_size": 256}
 
 
 class PlainDLR2(nn.Module):
@@ -140,7 +140,7 @@ def _scoring(split: Split, device: torch.device) -> list[dict[str, Any]]:
     head = net.discriminative
     count = 400 if device.type == "cuda" else 12
     users = np.arange(count, dtype=np.int32)
-    recent = recent_items(split.train.sequences(), users, SETTINGS["length"], repeat=True)
+    recent = recent_items(split.train.sequences(), users, SETTINGS["max_history"], repeat=True)
     with torch.no_grad():
         s = net.state(net.users(torch.arange(count, device=device)), recent.to(device))
         items, halves = net.items.weight, model.prepare()
@@ -159,11 +159,11 @@ def _scoring(split: Split, device: torch.device) -> list[dict[str, Any]]:
         def fused() -> Tensor:
             return head.all_items(s, halves)
 
-        hidden = split.train.sequences().take(users)
+        excluded = split.train.sequences().take(users)
         model.anchors()
 
         def two_stage() -> Any:
-            return model.two_stages(s, 10, 200, hidden)
+            return model.two_stages(s, 10, 200, excluded)
 
         difference = float((pair_by_pair() - fused()).abs().max())
         assert difference < 1e-3, difference
@@ -174,8 +174,8 @@ def _scoring(split: Split, device: torch.device) -> list[dict[str, Any]]:
 
 def _recall(model: DLR2, users: NDArray[np.int32]) -> float:
     """Share of the full ranking's top 10 that two stages find, mean over users."""
-    hidden = model.known.sequences().take(users)
-    full, found = model.top_k(users, 10), model.retrieve(users, 10, 200, hidden=hidden)
+    excluded = model.known.sequences().take(users)
+    full, found = model.top_k(users, 10), model.retrieve(users, 10, 200, excluded=excluded)
     assert found is not None
     pairs = zip(full.items, found.items, strict=True)
     return float(np.mean([len(np.intersect1d(a, b)) / len(a) for a, b in pairs]))

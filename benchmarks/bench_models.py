@@ -29,7 +29,14 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "hgn": ("HGN", {"batch_size": BATCH}),
     "sasrec": (
         "SASRec",
-        {"batch_size": 41, "length": 50, "layers": 2, "heads": 2, "hidden": 256, "dropout": 0.5},
+        {
+            "batch_size": 41,
+            "max_history": 50,
+            "layers": 2,
+            "heads": 2,
+            "hidden": 256,
+            "dropout": 0.5,
+        },
     ),
 }
 """Ours -> RecBole's name, and our settings that equal RecBole's defaults (2 layers in LightGCN,

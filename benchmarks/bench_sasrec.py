@@ -28,7 +28,7 @@ from leporid.models import Callback, FitContext
 from leporid.models.neural.sasrec import SASRec
 from leporid.ranking import TopK
 
-SETTINGS = {"dim": 64, "layers": 2, "heads": 2, "length": 50, "dropout": 0.2}
+SETTINGS = {"dim": 64, "layers": 2, "heads": 2, "max_history": 50, "dropout": 0.2}
 PEERS = {"RecTools": "rectools", "RecBole": "recbole"}
 METRIC, ENOUGH = "NDCG@10", 0.99
 SECONDS = 240.0

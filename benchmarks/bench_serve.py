@@ -150,8 +150,8 @@ def recommend(model: Recommender, user: Any) -> Any:
     if not isinstance(model, DLR2):
         return model.recommend(user, n=N)
     index = model.users.indices([user])
-    hidden = model.known.sequences().take(index)
-    top = model.retrieve(index, N, ServeLimits().two_stage, hidden=hidden)
+    excluded = model.known.sequences().take(index)
+    top = model.retrieve(index, N, ServeLimits().two_stage, excluded=excluded)
     assert top is not None
     return model.items.externals(top.items)
 
@@ -161,7 +161,7 @@ def recommend_history(model: Recommender, history: list[Any]) -> Any:
     if not isinstance(model, DLR2):
         return model.recommend_history(history, n=N)
     rows = Sequences.from_rows([model.items.indices(history)])
-    top = model.retrieve(None, N, ServeLimits().two_stage, histories=rows, hidden=rows)
+    top = model.retrieve(None, N, ServeLimits().two_stage, histories=rows, excluded=rows)
     assert top is not None
     return model.items.externals(top.items)
 

@@ -50,7 +50,7 @@ from leporid.ranking import masked_top_k
 
 CORES = {"lastfm": 1, "movietweetings-100k": 10, "beauty": 1, "toys": 1, "ml-1m-r3": 20}
 SMALL = {"batch_size": 64, "lr": 4e-3, "eval_users": 300}
-SMALL_SASREC = {"length": 30, "layers": 1, "dropout": 0.2}
+SMALL_SASREC = {"max_history": 30, "layers": 1, "dropout": 0.2}
 """Over the recipe `general`, so that a run takes a minute on one core."""
 SHARE = 0.1
 METRIC = "NDCG@10"

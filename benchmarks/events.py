@@ -1,4 +1,4 @@
-"""Purchases as the goal, with and without the hours played: what a second kind of event is worth.
+"""Purchases as target events, with and without the hours played: what is a second kind worth?
 
 `python -m benchmarks.events --data steam-200k.parquet` cuts the purchases (5-core) at random and
 fits each model as it comes on three logs: purchases alone; purchases, and plays that count their
@@ -36,8 +36,14 @@ LOGS: dict[str, dict[str, Any]] = {
 
 
 def read(table: pa.Table, **how: Any) -> Interactions:
-    """The log with purchases as its goal."""
-    how = {"event": "event", "goal": "purchase", "duplicates": "all", "progress": False, **how}
+    """The log with purchases as its target events."""
+    how = {
+        "event": "event",
+        "target_events": "purchase",
+        "duplicates": "all",
+        "progress": False,
+        **how,
+    }
     return leporid.load(table, user="user_id", item="item_id", **how)
 
 

@@ -59,7 +59,7 @@ def rows(data: Path, name: str, seeds: list[int], device: str) -> list[dict[str,
         row = {"log": name, "seed": seed, "gain": model.config.linear_gain, "with": tested(model)}
         model.linear = None
         row |= {"network alone": tested(model), "classical": tested(classical)}
-        row |= {"classical model": classical.name, "settings": classical.asked.to_dict()}
+        row |= {"classical model": classical.name, "settings": classical.requested.to_dict()}
         found.append(row | {"seconds": seconds, "device": str(model.device)})
     return found
 

@@ -5,8 +5,8 @@
 The others are split 70/10/20 by time and train the models. Of a held-out user the last fifth is to
 be found, all items ranked but those of the history; the model is given the newest 1, 3, 5 or 10
 items before it, and users with fewer than 10 there are left out, so that all columns have the same
-users. DLR2 answers twice: with a blank user row, as training rehearsed it, and with a row placed
-among similar users.
+users. DLR2 answers twice: with a user row of zeros, as training rehearsed it, and with the mean row
+of similar users.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def study(path: Path, core: int, seed: int) -> list[dict[str, Any]]:
         start = time.perf_counter()
         model = leporid.train(name, split, seed=seed, progress=False)
         seconds = time.perf_counter() - start
-        kinds = ("blank", "placed") if name == "dlr2" else ("",)
+        kinds = ("mask", "neighbours") if name == "dlr2" else ("",)
         for kind in kinds:
             if kind:
                 model.config = model.config.replace(new_users=kind)  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import leporid
 from benchmarks.harness import write_record
-from leporid.embeddings.row_lengths import with_lengths
+from leporid.embeddings.row_norm import with_row_norm
 from leporid.errors import LeporidWarning
 from leporid.evaluation import compare, holm, probe
 
@@ -41,7 +41,7 @@ CORES = {
     "tafeng": 1,
 }
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "adapted": ("leporid", {"alpha": "auto", "lengths": "auto"}),
+    "adapted": ("leporid", {"alpha": "auto", "row_norm": "auto"}),
     "leporid": ("leporid", {}),
     "le": ("le", {}),
     "svd": ("svd", {}),
@@ -91,7 +91,7 @@ def rows_of(folder: Path, log: str) -> list[dict[str, Any]]:
 def candidates_of(folder: Path, log: str) -> dict[str, Any]:
     """Every candidate of 'auto': its score inside the training part, and on validation."""
     split = split_of(folder, log)
-    auto = leporid.initializers.get("leporid")(alpha="auto", lengths="auto").fit(split.train)
+    auto = leporid.initializers.get("leporid")(alpha="auto", row_norm="auto").fit(split.train)
     tried = [dict(row) for row in auto.items.provenance["candidates"]]
     plain = {
         alpha: leporid.initializers.get("leporid")(alpha=alpha).fit(split.train)
@@ -99,8 +99,8 @@ def candidates_of(folder: Path, log: str) -> dict[str, Any]:
     }
     for row in tried:
         row["inner"] = row.pop(METRIC)
-        shape = row["lengths"], row["popularity_power"]
-        both = with_lengths(plain[row["alpha"]], split.train.csr(), *shape)
+        shape = row["row_norm"], row["popularity_power"]
+        both = with_row_norm(plain[row["alpha"]], split.train.csr(), *shape)
         row["valid"] = probe((None, both.items.vectors), split).value(METRIC)["items"]
     found: dict[str, Any] = {"log": log, "candidates": tried}
     for method in ("le", "svd"):

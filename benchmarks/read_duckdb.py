@@ -9,7 +9,7 @@ behaviour that docs/data.md promises. Each is read by DuckDB in several ways:
 
 - `sniffed`: the caller's separator and encoding are passed on, all else is DuckDB's guess;
 - `sniffed as text`: the same, and every column is text;
-- `strict`, `lenient`, `padded`: separator, header, quotes, encoding and compression as our `look`
+- `strict`, `lenient`, `padded`: separator, header, quotes, encoding and compression as our `sniff`
   finds them, with `strict_mode` on, off, and off with `null_padding`.
 """
 
@@ -41,7 +41,7 @@ import pyarrow as pa
 from benchmarks.harness import timed, write_record
 from leporid.data import Interactions, load
 from leporid.data.columns import RawTable, ReadOptions, find_columns
-from leporid.data.delimited import look
+from leporid.data.delimited import sniff
 from leporid.data.files import reading
 from leporid.data.log_files import MISSING
 from leporid.data.policies import to_interactions
@@ -55,7 +55,7 @@ NOTES = (
     "Other programs ran on the machine: only the ratios of seconds say something.",
     "Three differences of strict, lenient and padded come from the glue between DuckDB and our "
     "policies: `times: nine decimals` (also of sniffed as text: our own policy refuses them where "
-    "a column is text), `quotes: in the header` (DuckDB skips rows, `look` counts lines) and "
+    "a column is text), `quotes: in the header` (DuckDB skips rows, `sniff` counts lines) and "
     "`folder: other order of columns` (one list of columns for all files).",
     "DuckDB reads UTF-8, UTF-16 and Latin-1. Others need its extension `encodings`, a download "
     "that was not tried. It does not decompress bzip2. Decoding first would mend both.",
@@ -347,7 +347,7 @@ def by_duckdb(path: Path, options: Mapping[str, Any], way: str) -> Interactions:
         else:
             one = files if isinstance(files, str) else files[0]
             with reading(one) as file:
-                layout = look(file, separator, header, given.encoding)
+                layout = sniff(file, separator, header, given.encoding)
             names = [f"c{position}" for position in range(len(layout.names))]
             settings |= {
                 "auto_detect": False,

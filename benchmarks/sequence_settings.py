@@ -75,9 +75,9 @@ CHANGES: dict[str, list[tuple[Sequence[str], list[dict[str, Any]]]]] = {
         (
             _NO_ITEM,
             [
-                {}, {"history": 3}, {"dim": 128}, {"history": 10}, {"targets": 1},
+                {}, {"max_history": 3}, {"dim": 128}, {"max_history": 10}, {"targets": 1},
                 {"pooling": "gates"}, {"lr": 3e-3, "batch_size": 1024},
-                {"history": 3, "dim": 128}, {"history": 3, "dim": 128, "targets": 1},
+                {"max_history": 3, "dim": 128}, {"max_history": 3, "dim": 128, "targets": 1},
             ],
         ),
         (_SMALL, [{"item_bias": True}, {"regularization": 1e-4}, {"lr": 3e-3}, {"lr": 1e-2}]),
@@ -99,7 +99,10 @@ def splits(data: Path | None) -> dict[str, Any]:
 
 def jobs(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The runs that the record has not: inner splits first, then change by change."""
-    done = read_json(RECORD)["runs"] if RECORD.is_file() else []
+    from reproduction.old_records import present_settings
+
+    stored = read_json(RECORD)["runs"] if RECORD.is_file() else []
+    done = [run | {"change": present_settings(run["model"], run["change"])} for run in stored]
     logs = [log for log in SECONDS if log in (args.logs or SECONDS)]
     wanted = [
         (log, model, {}, "inner")
@@ -175,7 +178,7 @@ def curve(
     from leporid.evaluation import evaluate
     from leporid.models.neural.linear_part import GAINS
 
-    users, histories = np.unique(split.part(part).goals.user), split.known(part).sequences()
+    users, histories = np.unique(split.part(part).target_events.user), split.known(part).sequences()
     if most and len(users) > most:
         users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
         own = split.part(part)

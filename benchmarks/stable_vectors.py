@@ -34,7 +34,7 @@ LOGS = {"lastfm": 5, "movietweetings-100k": 10}
 PAIRS = [("lastfm", "bpr"), ("movietweetings-100k", "bpr"), ("lastfm", "sasrec")]
 MODELS: dict[str, dict[str, Any]] = {
     "bpr": {"steps": 1500},
-    "sasrec": {"steps": 300, "batch_size": 64, "length": 20},
+    "sasrec": {"steps": 300, "batch_size": 64, "max_history": 20},
 }
 COMMON = {"dim": 32, "init": "svd", "recipe": None, "eval_every": 0}
 QUIET: dict[str, Any] = {"device": "cpu", "progress": False}

@@ -21,6 +21,7 @@ from reproduction.leaderboard import (
     best_classical,
 )
 from reproduction.leave_last_out import PRINTED, Lever
+from reproduction.old_records import present_init_settings
 from reproduction.store import PackedResults
 
 NETWORKS = ("dlr2", "sasrec", "hgn")
@@ -156,9 +157,11 @@ def probe_table(record: dict[str, Any]) -> str:
         line = found.setdefault(row["log"], {})
         line[row["vectors"]] = f"{row['NDCG@10']:.4f}"
         if row["vectors"] == "adapted":
-            chosen = row["chosen"]
+            chosen = present_init_settings("leporid", row["chosen"])
             power = chosen.get("popularity_power")
-            line["chosen"] = f"alpha {chosen['alpha']:g}, {chosen['lengths']} {power or ''}".strip()
+            line["chosen"] = (
+                f"alpha {chosen['alpha']:g}, {chosen['row_norm']} {power or ''}".strip()
+            )
     columns = ["adapted", "leporid", "le", "svd", "chosen"]
     return table(["log", *columns], [[log, *(r[c] for c in columns)] for log, r in found.items()])
 
@@ -291,17 +294,19 @@ GROWN = {
     "extended ": ("grown by content and interactions", "seconds"),
     "and 300 steps ": ("grown by content and interactions, 300 steps", "seconds"),
 }
+_ROWS_OF_NEIGHBOURS = ("placed", "neighbours")
+"""The user row that `recommend_history` does not use, by its older and its present name."""
 
 
 def new_users_table(runs: list[dict[str, Any]], models: tuple[str, ...]) -> str:
     """NDCG@10 by the number of items given of a new user, mean over the seeds.
 
-    Of DLR2 the runs with a blank user row, as `recommend_history` has it.
+    Of DLR2 the runs with a masked user row, as `recommend_history` has it.
     """
     given = list(runs[0]["given"])
     found: dict[tuple[str, str], list[dict[str, dict[str, float]]]] = {}
     for run in runs:
-        if run["model"] in models and run["row"] != "placed":
+        if run["model"] in models and run["row"] not in _ROWS_OF_NEIGHBOURS:
             found.setdefault((run["log"], run["model"]), []).append(run["given"])
     rows = []
     for key, values in found.items():

@@ -26,6 +26,7 @@ from leporid.data import Split
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate
 from leporid.runs import Meter, load_split, read_experiment
+from reproduction.old_records import present_settings
 from reproduction.sequence_tables import RECORDS as SEQUENCE_SETTINGS
 from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults
@@ -36,10 +37,10 @@ METRIC = "NDCG@10"
 UNORDERED = ("anime-5k", "steam-200k", "-notime")
 _LENGTHS = ("steps", "eval_every", "patience")
 """How long and how often: not compared."""
-_FIRST = {"channels": 64, "label_smoothing": 0.0, "profile": 0, "circular": False}
+_FIRST = {"channels": 64, "label_smoothing": 0.0, "profile_items": 0, "circular": False}
 _V2 = {
-    "channels": 16, "length": 5, "label_smoothing": 0.1, "user_dropout": 0.95,
-    "weight_decay": 0.3, "batch_size": 512, "profile": 50, "circular": False,
+    "channels": 16, "max_history": 5, "label_smoothing": 0.1, "user_dropout": 0.95,
+    "weight_decay": 0.3, "batch_size": 512, "profile_items": 50, "circular": False,
 }  # fmt: skip
 _V4 = {**_V2, "channels": 32, "label_smoothing": 0.2}
 _UNNAMED: dict[int, dict[str, Any]] = {
@@ -148,11 +149,11 @@ def read_runs(root: Path) -> list[dict[str, Any]]:
         unnamed = _UNNAMED.get(run.get("round", 0), {}) if run["model"] == "dlr2" else {}
         if run["model"] == "sasrec":
             unnamed = models.get("sasrec").config_class().to_dict()
-            keys = ("length", "layers", "dropout", "batch_size", "dim", "hidden")
+            keys = ("max_history", "layers", "dropout", "batch_size", "dim", "hidden")
             unnamed = {key: unnamed[key] for key in keys}
         elif run.get("tag") == "K3":
             unnamed = {**_V4, **models.get("dlr2").general_by_kind["large without order"]}
-        run["settings"] = {**unnamed, **run["settings"]}
+        run["settings"] = {**unnamed, **present_settings(run["model"], run["settings"])}
     return [run for run in runs if METRIC in (run.get("valid") or {})]
 
 

@@ -83,7 +83,7 @@ def fit_and_record(
 ) -> Run:
     """A classical model, fitted and tested once."""
     spec = RunSpec(
-        ModelSpec(type(model), model.asked, seed=seed),
+        ModelSpec(type(model), model.requested, seed=seed),
         dataset=dataset,
         experiment=experiment,
         extra=extra or {},

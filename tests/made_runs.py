@@ -22,7 +22,7 @@ def run_of(
     """Test a fitted model, as the end of a run does."""
     start = None if init is None else EmbeddingSpec.resolve(init, {})
     spec = RunSpec(
-        ModelSpec(type(model), model.asked, init=start, seed=seed),
+        ModelSpec(type(model), model.requested, init=start, seed=seed),
         dataset="toy",
         experiment="x",
         extra=extra or {},

@@ -61,8 +61,8 @@ FOR_OTHER_PACKAGES = {
         *("seed_default", "table_settings", "to_arrays", "train_loop", "trained_on"),
     },
     "runs": {
-        *("BASELINES", "Baseline", "BaselineCheck", "CUTOFFS", "Cell", "Cost", "Event", "Form"),
-        *("Journal", "Meter", "OF_EARLIER_RUN", "claim", "evaluate_run", "load_split"),
+        *("BASELINES", "Baseline", "BaselineCheck", "CUTOFFS", "Cell", "Cost", "Event", "Schema"),
+        *("Journal", "Meter", "OF_EARLIER_RUN", "try_lock", "evaluate_run", "load_split"),
         *("paired_tests", "read_experiment", "run_cell", "safe_name", "examples_html"),
         *("groups_of_users", "hits_html", "hits_in_words", "write_comparison"),
         "write_run_files",

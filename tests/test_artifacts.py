@@ -70,17 +70,17 @@ def test_equal_arrays_are_equal_bytes_in_any_order(tmp_path: Path) -> None:
             names.reverse()
             keys.reverse()
         held = {name: arrays[name] for name in names}
-        write_arrays(place, held, {key: about[key] for key in keys}, sealed=True)
+        write_arrays(place, held, {key: about[key] for key in keys}, checksum=True)
     assert len({place.read_bytes() for place in places}) == 1
     with safetensors.safe_open(places[0], framework="numpy") as file:
-        assert set(file.metadata()) == {*about, "seal"}
+        assert set(file.metadata()) == {*about, "checksum"}
         for name, array in arrays.items():
             np.testing.assert_array_equal(file.get_tensor(name), array)
 
 
 def test_arrays_of_another_byte_order_keep_their_values(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
-    write_arrays(path, {"x": np.arange(5, dtype=">f8")}, sealed=True)
+    write_arrays(path, {"x": np.arange(5, dtype=">f8")}, checksum=True)
     assert read_arrays(path)[0]["x"].tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(DataError, match="x holds complex128"):
         write_arrays(path, {"x": np.zeros(2, np.complex128)})

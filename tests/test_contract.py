@@ -49,14 +49,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ngcf": {**_NEURAL, "layers": (6, 5)},
     "dgcf": {**_NEURAL, "intents": 2, "correlation_nodes": 9},
     "dgcf-authors": {**_NEURAL, "intents": 4, "correlation_nodes": 9},
-    "hgn": {**_NEURAL, "history": 3, "targets": 2},
-    "hgn-authors": {**_NEURAL, "history": 3, "targets": 2},
+    "hgn": {**_NEURAL, "max_history": 3, "targets": 2},
+    "hgn-authors": {**_NEURAL, "max_history": 3, "targets": 2},
     "lightgcn": _NEURAL,
-    "sasrec": {**_NEURAL, "length": 5, "heads": 2},
-    "sasrec-paper": {**_NEURAL, "length": 5, "heads": 2},
-    "dlr2-paper": {**_NEURAL, "length": 3},
-    "dlr2-softmax": {**_NEURAL, "length": 3, "architecture": "no_conv", "negatives": 4},
-    "dlr2-general": {**_NEURAL, "length": 3, "profile": 5, "channels": 2},
+    "sasrec": {**_NEURAL, "max_history": 5, "heads": 2},
+    "sasrec-paper": {**_NEURAL, "max_history": 5, "heads": 2},
+    "dlr2-paper": {**_NEURAL, "max_history": 3},
+    "dlr2-softmax": {**_NEURAL, "max_history": 3, "architecture": "no_conv", "negatives": 4},
+    "dlr2-general": {**_NEURAL, "max_history": 3, "profile_items": 5, "channels": 2},
 }
 """Registry name -> settings for the fixture below (31 users, 17 items)."""
 
@@ -295,16 +295,16 @@ def test_a_folder_of_an_older_format_says_what_to_do(some: Recommender, tmp_path
     path = some.save(tmp_path / "run")
     meta = json.loads((path / "model.json").read_text())
     (path / "model.json").write_text(json.dumps({**meta, "format": 1}))
-    with pytest.raises(DataError, match="format 1, this version reads format 3: train"):
+    with pytest.raises(DataError, match="format 1, this version reads format 4: train"):
         Recommender.load(path)
 
 
 def test_retrieving_ranks_as_all_items_do_or_is_not_offered(fitted: Recommender) -> None:
     """The first stage keeps all but one item here, and the seen ones do not count."""
     users = np.array([2, 9, 4], np.int32)
-    hidden = fitted.known.sequences().take(users)
-    top = fitted.retrieve(users, 3, N_ITEMS - 1, hidden=hidden)
-    assert fitted.retrieve(users, 3, N_ITEMS, hidden=hidden) is None
+    excluded = fitted.known.sequences().take(users)
+    top = fitted.retrieve(users, 3, N_ITEMS - 1, excluded=excluded)
+    assert fitted.retrieve(users, 3, N_ITEMS, excluded=excluded) is None
     ranks_by_s = getattr(fitted.config, "inference", "generative") != "generative"
     assert (top is not None) == ranks_by_s
     if top is None:
@@ -312,11 +312,11 @@ def test_retrieving_ranks_as_all_items_do_or_is_not_offered(fitted: Recommender)
     expected = fitted.top_k(users, 3)
     np.testing.assert_array_equal(top.items, expected.items)
     np.testing.assert_allclose(top.scores, expected.scores, rtol=1e-4, atol=1e-5)
-    new = fitted.retrieve(None, 3, N_ITEMS - 1, histories=hidden, hidden=hidden)
+    new = fitted.retrieve(None, 3, N_ITEMS - 1, histories=excluded, excluded=excluded)
     assert new is not None
     assert new.items.shape == (3, 3)
     for row, items in enumerate(new.items):
-        assert not set(items) & set(hidden.of(row))
+        assert not set(items) & set(excluded.of(row))
 
 
 def test_the_training_part_comes_back_with_the_model(

@@ -34,8 +34,8 @@ PLANTED: dict[str, dict[str, Any]] = {
     "hgn": {"steps": 120},
     "hgn-authors": {"steps": 120},
     "lightgcn": {"steps": 150, "layers": 1},
-    "sasrec": {"steps": 80, "batch_size": 64, "length": 30},
-    "sasrec-paper": {"steps": 150, "batch_size": 64, "length": 30},
+    "sasrec": {"steps": 80, "batch_size": 64, "max_history": 30},
+    "sasrec-paper": {"steps": 150, "batch_size": 64, "max_history": 30},
     "dlr2-paper": {"steps": 400, "batch_size": 256, "lr": 0.001, "architecture": "no_conv"},
     "dlr2-softmax": {
         "steps": 400,

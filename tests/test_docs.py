@@ -104,13 +104,13 @@ def test_the_python_of_a_page_runs_in_order(
     pytest.importorskip("implicit")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEPORID_CACHE", str(tmp_path))
-    spread = loop.limit_passes
+    spread = loop.limit_epochs
 
     def short(config: Any, sampler: Any) -> Any:
         config = spread(config, sampler)
         return config.replace(steps=min(config.steps, 12), eval_every=min(config.eval_every, 6))
 
-    monkeypatch.setattr(loop, "limit_passes", short)
+    monkeypatch.setattr(loop, "limit_epochs", short)
     log = leporid.synthesize(150, 90, 4000, seed=5)
     for file in ("ratings.csv", "next-month.csv"):
         write_log(log, tmp_path / file)

@@ -154,8 +154,8 @@ WRONG: list[Call] = [
     *(
         call(leporid.load, FRAME, **{name: value})
         for name, value in (
-            ("user", 3.5), ("user", ["user"]), ("min_rating", "x"), ("weights", 5), ("goal", 5),
-            ("duplicates", None), ("usr", "user"),
+            ("user", 3.5), ("user", ["user"]), ("min_rating", "x"), ("weights", 5),
+            ("target_events", 5), ("duplicates", None), ("usr", "user"),
         )
     ),
     call(leporid.temporal_split, SPLIT),

@@ -23,13 +23,13 @@ BLOCKS = [(language or "shell", text) for language, text in BLOCK.findall(README
 SHORT = """
 import leporid.models.neural.trainer as loop
 
-spread = loop.limit_passes
+spread = loop.limit_epochs
 
 def short(config, sampler):
     config = spread(config, sampler)
     return config.replace(steps=min(config.steps, 12), eval_every=min(config.eval_every, 6))
 
-loop.limit_passes = short
+loop.limit_epochs = short
 """
 """Read by every Python that a line starts: training stops after a dozen steps, the rest is real."""
 

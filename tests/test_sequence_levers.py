@@ -43,7 +43,7 @@ def timed_split(seed: int = 0) -> Split:
 
 
 def fitted(kind: type[SASRec] = SASRecLevers, split: Split | None = None, **changes: Any) -> Any:
-    settings = {"dim": DIM, "steps": 5, "heads": 2, "hidden": 5, "length": LENGTH} | changes
+    settings = {"dim": DIM, "steps": 5, "heads": 2, "hidden": 5, "max_history": LENGTH} | changes
     model = kind(eval_every=0, batch_size=8, **settings)
     return model.fit(split or timed_split(), init=initial_vectors(), device="cpu")
 
@@ -151,7 +151,7 @@ def test_scores_depend_on_times_where_gaps_have_numbers(ticks: int) -> None:
 
 def test_a_long_sequence_cut_anywhere_has_its_times() -> None:
     split = timed_split()
-    model = fitted(split=split, time_gap=True, length=2)
+    model = fitted(split=split, time_gap=True, max_history=2)
     data = TrainingData.from_interactions(split.train, torch.device("cpu"))
     sampler = Sampler(data, model.sampling(), 64, 0)
     assert split.train.time is not None

@@ -49,7 +49,7 @@ def main() -> None:
         "hidden_size": settings["dim"],
         "n_layers": settings["layers"],
         "n_heads": settings["heads"],
-        "MAX_ITEM_LIST_LENGTH": settings["length"],
+        "MAX_ITEM_LIST_LENGTH": settings["max_history"],
         "hidden_dropout_prob": settings["dropout"],
         "attn_dropout_prob": settings["dropout"],
         "train_neg_sample_args": None,
@@ -82,7 +82,7 @@ def main() -> None:
             epoch += 1
     except TimeOverError:
         pass
-    np.save(source / "top.npy", lists(model, dataset, curve, pairs, users, settings["length"]))
+    np.save(source / "top.npy", lists(model, dataset, curve, pairs, users, settings["max_history"]))
     print(json.dumps({"seconds": curve.seconds, "version": version("recbole"), "epochs": epoch}))
 
 

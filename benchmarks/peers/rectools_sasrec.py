@@ -56,7 +56,7 @@ def main() -> None:
         n_factors=settings["dim"],
         n_blocks=settings["layers"],
         n_heads=settings["heads"],
-        session_max_len=settings["length"],
+        session_max_len=settings["max_history"],
         dropout_rate=settings["dropout"],
         recommend_torch_device="cpu",
         get_trainer_func=lambda: Trainer(

@@ -1,7 +1,7 @@
 """Files of models, vectors and caches: written atomically (`leporid.atomic`), verified when read.
 
 A folder lists its files and their digests in `manifest.json`, a single file of arrays carries a
-seal (a digest of itself). Nothing here can execute code on load.
+checksum (a digest of itself). Nothing here can execute code on load.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ Array: TypeAlias = NDArray[Any]
 """An array whose kind of numbers is known only when it is written or read."""
 
 _MANIFEST_FORMAT = 1
-_SEAL = "seal"
+_CHECKSUM = "checksum"
 _DTYPES = {
     "BOOL": "?",
     "I8": "<i1",
@@ -132,17 +132,17 @@ def write_arrays(
     arrays: Mapping[str, Array],
     metadata: Mapping[str, str] | None = None,
     *,
-    sealed: bool = False,
+    checksum: bool = False,
 ) -> None:
-    """Write one safetensors file atomically; `sealed` adds a digest of arrays and metadata.
+    """Write one safetensors file atomically; `checksum` adds a digest of arrays and metadata.
 
     Equal arrays and metadata give equal bytes, in whatever order they are passed. That is why
     safetensors' own writer is not used: it shuffles the metadata.
     """
     stored = {name: _as_stored(name, array) for name, array in arrays.items()}
     notes = dict(metadata or {})
-    if sealed:
-        notes[_SEAL] = _seal(stored, notes)
+    if checksum:
+        notes[_CHECKSUM] = _checksum(stored, notes)
     # As safetensors orders them: large entries first, so that every array is aligned.
     ordered = sorted(stored.items(), key=lambda pair: (-pair[1].itemsize, pair[0]))
     header = _header(ordered, notes)
@@ -169,22 +169,22 @@ def _header(arrays: Iterable[tuple[str, Array]], metadata: Mapping[str, str]) ->
 
 
 def read_arrays(path: str | Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """Read the arrays and the metadata of a safetensors file; a seal it has must match."""
+    """Read the arrays and the metadata of a safetensors file; a checksum it has must match."""
     with _opened(path) as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = file.metadata() or {}
-    if _SEAL in metadata and metadata[_SEAL] != _seal(arrays, metadata):
+    if _CHECKSUM in metadata and metadata[_CHECKSUM] != _checksum(arrays, metadata):
         raise DataError(
-            f"{path} does not match its seal: it was changed after it was written"
+            f"{path} does not match its checksum: it was changed after it was written"
         )
     return arrays, metadata
 
 
-def check_sealed(path: str | Path, metadata: Mapping[str, str]) -> None:
-    """Refuse a file of a format that has a seal, where the seal is gone."""
-    if _SEAL not in metadata:
+def check_has_checksum(path: str | Path, metadata: Mapping[str, str]) -> None:
+    """Refuse a file of a format that has a checksum, where the checksum is gone."""
+    if _CHECKSUM not in metadata:
         raise DataError(
-            f"{path} has lost its seal: it was changed after it was written"
+            f"{path} has lost its checksum: it was changed after it was written"
         )
 
 
@@ -220,9 +220,9 @@ def _opened(path: str | Path) -> Iterator[Any]:
         raise DataError(f"could not read {path}: {error.strerror or error}") from None
 
 
-def _seal(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
-    """Return a digest of arrays and of their metadata, an old seal left out."""
-    notes = {key: value for key, value in metadata.items() if key != _SEAL}
+def _checksum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
+    """Return a digest of arrays and of their metadata, an old checksum left out."""
+    notes = {key: value for key, value in metadata.items() if key != _CHECKSUM}
     hasher = hashlib.blake2b(json.dumps(notes, sort_keys=True).encode(), digest_size=32)
     for name, array in sorted(arrays.items()):
         hasher.update(repr((name, array.dtype.str, array.shape)).encode())

@@ -69,7 +69,7 @@ def stream(seed: Integer, first: Integer, second: Integer) -> np.uint64:
 
 
 @njit(cache=True, inline="always")
-def below(bits: np.uint64, n: Integer) -> Any:
+def randint(bits: np.uint64, n: Integer) -> Any:
     """Return an int64 uniform in [0, n) from 64 random bits; n < 2^32, bias below 2^-32 n."""
     return np.int64(((bits >> _S32) * np.uint64(n)) >> _S32)
 

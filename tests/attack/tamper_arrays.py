@@ -20,7 +20,7 @@ from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import LeporidError
 from leporid.models import Recommender
 from leporid.ranking import HistoryUnsupportedError, VectorsUnsupportedError
-from tests.attack.tamper_artifacts import resealed
+from tests.attack.tamper_artifacts import with_new_checksum
 
 
 def changes(array: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -82,7 +82,7 @@ def sweep(
             held = {key: value for key, value in arrays.items() if key != name}
             with patch("os.fsync"):  # nobody pulls the plug here, and disks are slow
                 write_arrays(file, held if changed is None else {**held, name: changed}, metadata)
-                resealed(copy)
+                with_new_checksum(copy)
             try:
                 use(copy)
             except LeporidError as error:

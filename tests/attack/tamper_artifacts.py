@@ -43,7 +43,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "turbocf": {},
     "blend": {"members": ({"model": "itemknn"}, {"model": "toppop", "weight": 0.5})},
     "bpr": {"dim": 4, "steps": 2, "batch_size": 8},
-    "sasrec": {"dim": 4, "steps": 2, "batch_size": 8, "length": 5},
+    "sasrec": {"dim": 4, "steps": 2, "batch_size": 8, "max_history": 5},
 }
 WRONG: list[Any] = [None, True, -1, 0, 3, 10**6, 2**70, 1e308, 0.25, "", "x", [], [1], {}, {"a": 1}]
 
@@ -189,7 +189,7 @@ def arrays_changed(path: Path, other: Path, rng: np.random.Generator) -> str:
         return bytes_changed(path, other, rng)
     file = files[rng.integers(len(files))]
     arrays, metadata = read_arrays(file)
-    metadata.pop("seal", None)
+    metadata.pop("checksum", None)
     name = sorted(arrays)[rng.integers(len(arrays))]
     array, how = arrays[name].copy(), ("entry", "type", "twice", "short", "gone")[rng.integers(5)]
     if how == "entry" and array.size:
@@ -205,11 +205,11 @@ def arrays_changed(path: Path, other: Path, rng: np.random.Generator) -> str:
     arrays[name] = array
     if how == "gone":
         del arrays[name]
-    write_arrays(file, arrays, metadata, sealed=True)
+    write_arrays(file, arrays, metadata, checksum=True)
     return f"{how} {name}"
 
 
-def resealed(path: Path) -> None:
+def with_new_checksum(path: Path) -> None:
     """Manifests that describe what is there now, as somebody would write who knows the format."""
     for file in sorted(path.rglob("manifest.json"), key=lambda p: -len(p.parts)):
         if not file.is_file():
@@ -225,7 +225,7 @@ def resealed(path: Path) -> None:
 
 
 def before(path: Path) -> None:
-    """The artifact in the format before this one: no manifests, no seals."""
+    """The artifact in the format before this one: no manifests, no checksums."""
     for file in path.rglob("manifest.json"):
         file.unlink()
     for name, key in (("model.json", 2), ("split.json", "leporid-split-1"), ("spectral.json", 1)):
@@ -255,11 +255,11 @@ def attack(kind: str, of: Kind, said: dict[str, Any], seed: int, folder: Path) -
     change = (bytes_changed, json_changed, arrays_changed)[rng.integers(3)]
     if change is arrays_changed and not old:
         knows = True
-    what = f"{kind}/{variant}{' (old format)' if old else ''}{' resealed' if knows else ''}: "
+    what = f"{kind}/{variant}{' (old format)' if old else ''}{' new checksum' if knows else ''}: "
     try:
         what += change(path, other, rng)
         if knows and not old:
-            resealed(path)
+            with_new_checksum(path)
         says = of.says(path)
     except LeporidError as error:
         return ("raw" if "\n" in str(error) else "refused"), f"{what}: {error}"

@@ -186,7 +186,7 @@ def test_indices_that_lead_outside_are_refused_whatever_the_manifest_says(
 def test_weights_that_make_no_scores_are_refused_whatever_the_manifest_says(
     splits: tuple[leporid.Split, Any], tmp_path: Path, mapped: bool
 ) -> None:
-    settings = {"dim": 4, "steps": 1, "batch_size": 8, "device": "cpu", "length": 5}
+    settings = {"dim": 4, "steps": 1, "batch_size": 8, "device": "cpu", "max_history": 5}
     model = leporid.train("sasrec", splits[0], init="random", progress=False, **settings)
     path = model.save(tmp_path / "m")
     held, _ = read_arrays(path / "weights.safetensors")
@@ -273,7 +273,7 @@ def test_a_model_without_its_manifest_or_of_another_format_is_refused(
         Recommender.load(path)
     for number in (2, 99):
         write_json(path / "model.json", {**read_json(path / "model.json"), "format": number})
-        with pytest.raises(DataError, match=f"format {number}, this version reads format 3"):
+        with pytest.raises(DataError, match=f"format {number}, this version reads format 4"):
             Recommender.load(path)
 
 

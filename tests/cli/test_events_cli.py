@@ -1,4 +1,4 @@
-"""`--event`, `--event-weights` and `--goal` from the outside."""
+"""`--event`, `--event-weights` and `--target-events` from the outside."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def call(*arguments: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")  # a baseline without weights
-def test_train_evaluate_and_recommend_know_the_goal(log: Path, tmp_path: Path) -> None:
-    run, goal = tmp_path / "run", ("--goal", "purchase")
-    result = call("train", log, "--model", "ease", *KINDS, *goal, "-o", run)
+def test_train_evaluate_and_recommend_know_the_target_events(log: Path, tmp_path: Path) -> None:
+    run, targets = tmp_path / "run", ("--target-events", "purchase")
+    result = call("train", log, "--model", "ease", *KINDS, *targets, "-o", run)
     assert result.exit_code == 0, result.output
-    how: Any = {"event": "kind", "weights": WEIGHTS, "goal": "purchase"}
+    how: Any = {"event": "kind", "weights": WEIGHTS, "target_events": "purchase"}
     split = leporid.temporal_split(leporid.load(frame(rows()), **how, progress=False))
     wanted = leporid.evaluate(leporid.train("ease", split, progress=False), split).mean()
     record = json.loads((run / "record.json").read_text())
     assert record["metrics"] == pytest.approx(wanted)
-    again = call("evaluate", run, "--data", log, *KINDS, *goal, "--json")
+    again = call("evaluate", run, "--data", log, *KINDS, *targets, "--json")
     assert json.loads(again.stdout)["metrics"] == pytest.approx(wanted)
     model = Recommender.load(run / "model")
     answer = call("recommend", run, "--user", 3, "-n", 20, "--json").stdout
     items = [entry["item"] for entry in json.loads(answer)[0]["items"]]
-    hidden = model.known.hidden().of(model.users.index(3))
-    assert set(items) == set(model.items.ids.to_pylist()) - set(model.items.externals(hidden))
+    excluded = model.known.excluded_items().of(model.users.index(3))
+    assert set(items) == set(model.items.ids.to_pylist()) - set(model.items.externals(excluded))
 
 
-def test_several_goals_and_counts_by_kind(log: Path) -> None:
-    result = call("data", "stats", log, *KINDS, "--goal", "purchase,cart", "--json")
+def test_several_target_events_and_counts_by_kind(log: Path) -> None:
+    result = call("data", "stats", log, *KINDS, "--target-events", "purchase,cart", "--json")
     assert json.loads(result.stdout)["dropped"]["event spam"] > 0
 
 
@@ -58,7 +58,7 @@ def test_several_goals_and_counts_by_kind(log: Path) -> None:
     [
         (("--event-weights", "view=1"), "--event"),
         (("--event", "kind", "--event-weights", "view"), "--event-weights takes view=1"),
-        (("--event", "kind", "--goal", "order"), "kinds found: cart, dislike"),
+        (("--event", "kind", "--target-events", "order"), "kinds found: cart, dislike"),
     ],
 )
 def test_errors_are_one_sentence(log: Path, options: Any, says: str) -> None:

@@ -89,7 +89,9 @@ def test_stats_count_repeats_and_advise(log: Path, tmp_path: Path) -> None:
     assert "--include-seen" not in output
 
 
-def test_repeats_are_those_of_the_goal_and_choose_says_where_they_are_rare(tmp_path: Path) -> None:
+def test_repeats_are_those_of_target_events_and_choose_says_where_they_are_rare(
+    tmp_path: Path,
+) -> None:
     """Users view an item three times and buy it once; the first item they buy a second time."""
     lines = ["user_id,item_id,event,timestamp"]
     for user in range(40):
@@ -101,7 +103,7 @@ def test_repeats_are_those_of_the_goal_and_choose_says_where_they_are_rare(tmp_p
     once.write_text("\n".join(lines) + "\n")
     lines += [f"{user},{user * 7 % 31},purchase,90" for user in range(40)]
     twice.write_text("\n".join(lines) + "\n")
-    kinds = ("--event", "event", "--goal", "purchase")
+    kinds = ("--event", "event", "--target-events", "purchase")
     assert "repeats: 0 of 400 interactions" in call("data", "stats", once, *kinds).stdout
     output = call("data", "stats", twice, *kinds).stdout
     assert "repeats: 40 of 440 interactions (9.1%)" in output

@@ -60,7 +60,7 @@ class Nothing:
         ("separator", 1, "text or None, not 1"),
         ("header", 0, "True or False or None, not 0"),
         ("weights", [("a", 1)], r"a mapping such as a dict or None, not a list of 1"),
-        ("goal", 5, r"text, a list such as \['purchase'\] or None, not 5"),
+        ("target_events", 5, r"text, a list such as \['purchase'\] or None, not 5"),
         ("duplicates", None, "'first' or 'sum' or 'all', not None"),
         ("order", pandas.Series([1]), "'file' or None, not"),
     ],
@@ -114,10 +114,10 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert len(data.core(np.int8(1))) == 5  # type: ignore[arg-type]
     split = random_split(data, np.float64(0.5), 0, np.uint8(3))  # type: ignore[arg-type]
     assert split.digest == random_split(data, 0.5, 0.0, 3).digest
-    assert len(load(LOG, progress=np.bool_(False), goal=None)) == 6  # type: ignore[arg-type]
+    assert len(load(LOG, progress=np.bool_(False), target_events=None)) == 6  # type: ignore[arg-type]
     many = {**LOG, "event": list("abcabc")}
-    for goal in (["a"], {"a"}, np.array(["a"]), pandas.Index(["a"])):
-        assert len(load(many, event="event", goal=goal).goals) == 2
+    for kinds in (["a"], {"a"}, np.array(["a"]), pandas.Index(["a"])):
+        assert len(load(many, event="event", target_events=kinds).target_events) == 2
 
 
 def test_unknown_names_are_answered_with_the_closest() -> None:

@@ -16,16 +16,16 @@ from leporid.errors import ConfigError, DataError
 from leporid.models import everything
 from tests.data.event_log import WEIGHTS, Row, frame, rows
 
-GOAL: Any = {"event": "kind", "weights": WEIGHTS, "goal": "purchase"}
+TARGETS: Any = {"event": "kind", "weights": WEIGHTS, "target_events": "purchase"}
 
 
 def events_of(data: Interactions) -> list[tuple[Any, ...]]:
-    """(user, item, time, weight, whether it is of the goal) by external id, sorted."""
+    """(user, item, time, weight, whether it is a target) by external id, sorted."""
     assert data.time is not None
     assert data.weight is not None
-    assert data.goal is not None
+    assert data.is_target is not None
     users, items = data.users.externals(data.user), data.items.externals(data.item)
-    rest = data.time.tolist(), data.weight.tolist(), data.goal.tolist()
+    rest = data.time.tolist(), data.weight.tolist(), data.is_target.tolist()
     return sorted(zip(users, items, *rest, strict=True))
 
 
@@ -44,13 +44,13 @@ def expected(log: list[Row], duplicates: str = "all") -> list[tuple[Any, ...]]:
             found[key] = [t, 0.0]
         if found[key][1] == 0.0 or duplicates == "sum":
             found[key][1] += WEIGHTS[kind]
-    return sorted((u, i, t, w, goal) for (u, i, goal, _), (t, w) in found.items())
+    return sorted((u, i, t, w, is_target) for (u, i, is_target, _), (t, w) in found.items())
 
 
 @pytest.mark.parametrize("duplicates", ["first", "sum", "all"])
-def test_rows_weights_and_goals_are_those_of_the_loops(duplicates: Any) -> None:
+def test_rows_weights_and_targets_are_those_of_the_loops(duplicates: Any) -> None:
     log = rows()
-    data = leporid.load(frame(log), **GOAL, duplicates=duplicates, progress=False)
+    data = leporid.load(frame(log), **TARGETS, duplicates=duplicates, progress=False)
     assert events_of(data) == expected(log, duplicates)
     gone, kinds = disliked(log), Counter(kind for _, _, kind, _ in log)
     assert data.disliked is not None
@@ -62,7 +62,7 @@ def test_rows_weights_and_goals_are_those_of_the_loops(duplicates: Any) -> None:
     assert sorted(pairs) == sorted(gone)
     assert data.dropped["event spam"] == kinds["spam"]
     assert len(data) + len(data.disliked) + sum(data.dropped.values()) == len(log)
-    assert "of the goal" in repr(data)
+    assert "target events" in repr(data)
     assert "disliked" in repr(data)
 
 
@@ -71,21 +71,25 @@ def test_the_weight_column_is_multiplied_and_without_weights_a_kind_counts_one()
     data = leporid.load(log, weight="w", event="kind", weights={"a": 10, "b": 1}, progress=False)
     assert data.weight is not None
     assert data.weight.tolist() == [20.0, 3.0, 40.0]
-    assert data.goal is None  # every event is a target
-    plain = leporid.load(log, event="kind", goal=["b"], progress=False)
+    assert data.is_target is None  # every event is a target
+    plain = leporid.load(log, event="kind", target_events=["b"], progress=False)
     assert plain.weight is None
-    assert plain.goal is not None
-    assert plain.goal.tolist() == [0, 1, 0]
+    assert plain.is_target is not None
+    assert plain.is_target.tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize(
     ("how", "error", "says"),
     [
-        ({"goal": "purchase"}, ConfigError, "--event"),
+        ({"target_events": "purchase"}, ConfigError, "--event"),
         ({"event": "kind"}, ConfigError, "--event-weights"),
-        ({**GOAL, "goal": "dislike"}, ConfigError, "'dislike' has no weight above 0"),
-        ({**GOAL, "goal": "order"}, ConfigError, "'order' has no weight above 0"),
-        ({"event": "kind", "goal": "order"}, DataError, "cart, dislike, purchase, spam, view"),
+        ({**TARGETS, "target_events": "dislike"}, ConfigError, "'dislike' has no weight above 0"),
+        ({**TARGETS, "target_events": "order"}, ConfigError, "'order' has no weight above 0"),
+        (
+            {"event": "kind", "target_events": "order"},
+            DataError,
+            "cart, dislike, purchase, spam, view",
+        ),
         ({"event": "kind", "weights": {"buy": 1}}, DataError, "no event 'buy'"),
         ({"event": "kind", "weights": {"view": float("nan")}}, ConfigError, "'view' is no number"),
         ({"event": "kind", "weights": {"dislike": -1}}, DataError, "disliked items"),
@@ -105,11 +109,11 @@ def known_before(log: list[Row], user: int, last: int) -> tuple[set[int], set[in
 
 @pytest.mark.parametrize("protocol", ["temporal", "leave-last-out", "global-time"])
 @pytest.mark.parametrize("repeats", [False, True])
-def test_targets_are_the_goal_items_that_a_user_has_not(protocol: str, repeats: bool) -> None:
+def test_targets_are_the_target_items_that_a_user_has_not(protocol: str, repeats: bool) -> None:
     log = rows()
-    data = leporid.load(frame(log), **GOAL, duplicates="all", progress=False)
+    data = leporid.load(frame(log), **TARGETS, duplicates="all", progress=False)
     split = replace(split_by(data, protocol), include_seen=repeats)
-    assert {(p.goal is None, p.disliked is None) for p in (split.train, split.test)} == {
+    assert {(p.is_target is None, p.disliked is None) for p in (split.train, split.test)} == {
         (False, False)
     }
     found = 0
@@ -128,20 +132,20 @@ def test_targets_are_the_goal_items_that_a_user_has_not(protocol: str, repeats: 
         mine = split.items.externals(targets.item[targets.user == user])
         assert sorted(mine) == sorted(wanted)
         found += len(mine)
-        hidden = split.train_valid.hidden().of(user)
+        excluded = split.train_valid.excluded_items().of(user)
         known = split.train_valid.disliked
         assert known is not None
         not_wanted = set(known.item[known.user == user])
-        assert set(split.items.externals(hidden)) == bought | set(
+        assert set(split.items.externals(excluded)) == bought | set(
             split.items.externals(np.array(sorted(not_wanted), np.int32))
         )
-        assert set(split.train_valid.hidden(include_seen=True).of(user)) == not_wanted
+        assert set(split.train_valid.excluded_items(include_seen=True).of(user)) == not_wanted
     assert found >= 5
 
 
 def test_dislikes_fall_into_the_part_of_their_time() -> None:
     log = rows()
-    split = leporid.temporal_split(leporid.load(frame(log), **GOAL, progress=False))
+    split = leporid.temporal_split(leporid.load(frame(log), **TARGETS, progress=False))
     seen = 0
     for part in ("train", "valid", "test"):
         negative = getattr(split, part).disliked
@@ -156,7 +160,7 @@ def test_dislikes_fall_into_the_part_of_their_time() -> None:
     whole = everything(split).train
     assert whole.disliked is not None
     assert seen == len(whole.disliked) == len(disliked(log))
-    random = leporid.random_split(leporid.load(frame(log), **GOAL, progress=False))
+    random = leporid.random_split(leporid.load(frame(log), **TARGETS, progress=False))
     assert len(random.train.disliked or ()) == seen
 
 
@@ -172,36 +176,41 @@ def test_a_dislike_in_the_moment_of_the_last_training_event_is_known_in_training
 
 def test_what_was_only_viewed_is_not_hidden_where_nothing_is_disliked() -> None:
     log = [row for row in rows() if row[2] in ("view", "purchase")]
-    how: Any = {"event": "kind", "goal": "purchase", "progress": False}
+    how: Any = {"event": "kind", "target_events": "purchase", "progress": False}
     data = leporid.load(frame(log), **how)
     for user, name in enumerate(data.users.ids.to_pylist()):
         bought = {i for u, i, kind, _ in log if u == name and kind == "purchase"}
-        assert set(data.items.externals(data.hidden().of(user))) == bought
-        assert len(data.hidden(include_seen=True).of(user)) == 0
+        assert set(data.items.externals(data.excluded_items().of(user))) == bought
+        assert len(data.excluded_items(include_seen=True).of(user)) == 0
 
 
 def test_nothing_is_lost_in_files_cores_and_inner_splits(tmp_path: Path) -> None:
-    data = leporid.load(frame(rows()), **GOAL, duplicates="all", progress=False)
-    kinds: Any = {"goal": 1, "other": 1, "disliked": -1}
+    data = leporid.load(frame(rows()), **TARGETS, duplicates="all", progress=False)
+    kinds: Any = {"target": 1, "other": 1, "disliked": -1}
     for ending in ("parquet", "csv", "inter"):
         file = write_log(data, tmp_path / f"log.{ending}")
-        how: Any = {"event": "event", "weights": kinds, "goal": "goal", "weight": "weight"}
+        how: Any = {
+            "event": "event",
+            "weights": kinds,
+            "target_events": "target",
+            "weight": "weight",
+        }
         again = leporid.load(file, **how, duplicates="all", progress=False)
         assert again.digest == data.digest
     split = leporid.temporal_split(data)
     split.save(tmp_path / "split")
     assert Split.load(tmp_path / "split").digest == split.digest
     inner = inner_validation_split(split)
-    assert inner.train.goal is not None
+    assert inner.train.is_target is not None
     assert len(everything(inner).train.disliked or ()) == len(split.train_valid.disliked or ())
-    names = {replace(data, goal=None).digest, replace(data, disliked=None).digest, data.digest}
+    names = {replace(data, is_target=None).digest, replace(data, disliked=None).digest, data.digest}
     assert len(names) == 3
 
 
 def test_a_core_counts_pairs_once_and_takes_the_dislikes_along() -> None:
     log = rows(users=60, items=50, n=500)
-    data = leporid.load(frame(log), **GOAL, progress=False)
-    plain = replace(data, goal=None, disliked=None).select(data.is_first)
+    data = leporid.load(frame(log), **TARGETS, progress=False)
+    plain = replace(data, is_target=None, disliked=None).select(data.is_first)
     core, same = data.core(5), plain.core(5)
     assert core.users == same.users
     assert core.items == same.items
@@ -219,10 +228,12 @@ def test_a_core_counts_pairs_once_and_takes_the_dislikes_along() -> None:
 def test_a_view_and_a_purchase_of_a_pair_are_no_repeat() -> None:
     ids = IdMap.range(2, "user"), IdMap.range(3, "item")
     columns: Any = [0, 0, 0, 1], [1, 1, 1, 2], [1, 2, 3, 4]
-    goal = np.array([False, True, True, True])
-    data = Interactions.from_arrays(*map(np.array, columns), *ids, goal=goal, duplicates="all")
+    is_target = np.array([False, True, True, True])
+    data = Interactions.from_arrays(
+        *map(np.array, columns), *ids, is_target=is_target, duplicates="all"
+    )
     assert data.repeats == 1
-    once = Interactions.from_arrays(*map(np.array, columns), *ids, goal=goal)
-    assert once.goal is not None
-    assert once.goal.tolist() == [False, True, True]
+    once = Interactions.from_arrays(*map(np.array, columns), *ids, is_target=is_target)
+    assert once.is_target is not None
+    assert once.is_target.tolist() == [False, True, True]
     assert once.dropped == {"duplicate pair": 1}

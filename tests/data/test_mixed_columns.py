@@ -131,7 +131,9 @@ def test_what_is_no_column_is_refused(column: object) -> None:
 def test_dictionaries_with_any_index(index: pa.DataType, missing: bool) -> None:
     indices = pa.array([1, None if missing else 0, 1], index)
     users = pa.DictionaryArray.from_arrays(indices, pa.array(["b", "a"]))
-    data = load({"user": users, "item": [1, 2, 3], "event": users}, event="event", goal="a")
+    data = load(
+        {"user": users, "item": [1, 2, 3], "event": users}, event="event", target_events="a"
+    )
     expected = [("a", 1), ("a", 3)] if missing else [("a", 1), ("a", 3), ("b", 2)]
     assert [row[:2] for row in external_rows(data)] == expected
 

@@ -165,7 +165,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
         Split.load(tmp_path / "three")
     summary = read_json(tmp_path / "one" / "split.json")
     write_json(tmp_path / "one" / "split.json", {**summary, "format": "other"})
-    with pytest.raises(DataError, match="reads leporid-split-2"):
+    with pytest.raises(DataError, match="reads leporid-split-3"):
         Split.load(tmp_path / "one")
 
 

@@ -65,9 +65,11 @@ def shelf_of(item: int) -> list[str]:
     return [] if row is None else SHELVES[row % 4].split("|")[-1:]
 
 
-def oracle(scores: NDArray[Any], hidden: set[int], n: int, allowed: list[int], **rules: Any) -> Any:
+def oracle(
+    scores: NDArray[Any], excluded: set[int], n: int, allowed: list[int], **rules: Any
+) -> Any:
     """One list, item by item; every item is in the pool, since there are fewer than 200."""
-    left = [i for i in allowed if i not in hidden]
+    left = [i for i in allowed if i not in excluded]
     values = {i: float(scores[i]) for i in left}
     deviation = np.std(list(values.values()))
     for i in left:
@@ -110,11 +112,11 @@ def test_lists_are_those_of_the_oracle(
         value = np.asarray([float(r or 0) for r in rows])
         z = (value - value[there].mean()) / value[there].std()
         expected["boost"] = rules["boost"][column] * np.where(there, z, 0)
-    scores, hidden = scores_of(9), [set(range(u, N_ITEMS, 6)) for u in range(9)]
-    seen = Sequences.from_rows([np.asarray(sorted(h), np.int32) for h in hidden])
+    scores, excluded = scores_of(9), [set(range(u, N_ITEMS, 6)) for u in range(9)]
+    seen = Sequences.from_rows([np.asarray(sorted(h), np.int32) for h in excluded])
     top = Rules(**rules).bind(item_columns).top_k(scores, 8, seen=seen)
     for user in range(9):
-        wanted = oracle(scores[user], hidden[user], 8, [*range(N_ITEMS)], **expected)
+        wanted = oracle(scores[user], excluded[user], 8, [*range(N_ITEMS)], **expected)
         assert top.items[user][: len(wanted)].tolist() == wanted
         assert (top.items[user][len(wanted) :] == -1).all()
         np.testing.assert_array_equal(top.scores[user][: len(wanted)], scores[user][wanted])

@@ -11,7 +11,7 @@ import pytest
 import leporid
 from leporid.data import write_log
 from leporid.evaluation import MetricTable
-from leporid.runs import Cell, ExperimentSpec, Results, RunRecord, claim, run_grid
+from leporid.runs import Cell, ExperimentSpec, Results, RunRecord, run_grid, try_lock
 from leporid.runs import grid as module
 from reproduction.store import PackedResults
 
@@ -106,7 +106,7 @@ def test_two_workers_share_the_cells(log: str, tmp_path: Path, ran: list[str]) -
     for worker in workers:
         worker.join()
     assert sorted(ran) == sorted(cell.key for cell in experiment.cells())
-    assert not list(tmp_path.rglob("*.claim"))
+    assert not list(tmp_path.rglob("*.lock"))
 
 
 def test_a_cell_that_another_process_has_is_waiting(
@@ -114,7 +114,7 @@ def test_a_cell_that_another_process_has_is_waiting(
 ) -> None:
     experiment = spec(log)
     first, second = (cell.key for cell in experiment.cells())
-    with claim(Results(tmp_path).path(first, ".claim")):
+    with try_lock(Results(tmp_path).path(first, ".lock")):
         status = run_grid([experiment], tmp_path)
     waiting, done = status.values()
     assert waiting == "waiting"

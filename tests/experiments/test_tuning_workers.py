@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from leporid.hashing import canonical_hash
-from leporid.runs import Journal, claim, tune
+from leporid.runs import Journal, try_lock, tune
 from tests.test_contract import make_split
 
 TRIALS = 6
@@ -90,8 +90,8 @@ def test_processes_that_begin_together_on_a_new_file_share_it(tmp_path: Path) ->
 def test_a_trial_that_another_process_runs_is_left_to_it(tmp_path: Path) -> None:
     path = tmp_path / "study.jsonl"
     first = tune("ease", make_split(), trials=1, seed=2, storage=path)
-    claimed = path.with_name("study.jsonl.claims") / f"{canonical_hash(first.study)}-1"
-    with claim(claimed) as mine:
+    locked = path.with_name("study.jsonl.locks") / f"{canonical_hash(first.study)}-1"
+    with try_lock(locked) as mine:
         assert mine
         result = tune("ease", make_split(), trials=3, seed=2, storage=path)
     assert [trial["number"] for trial in result.trials] == [0, 2]

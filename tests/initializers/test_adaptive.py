@@ -11,7 +11,7 @@ import leporid
 from leporid.embeddings import get
 from leporid.embeddings.fit import cached_fit
 from leporid.embeddings.probe import inner_split
-from leporid.embeddings.row_lengths import half_whitened, item_sums
+from leporid.embeddings.row_norm import half_whitened, item_sums
 from leporid.errors import ConfigError
 from leporid.evaluation import probe
 
@@ -36,12 +36,12 @@ def test_popular_items_are_the_sum_of_their_users() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("lengths", ["unit", "popularity", "balanced"])
-def test_rows_have_the_lengths_that_were_asked_for(train, lengths) -> None:
-    both = get("leporid")(dim=6, k=20, lengths=lengths).fit(train)
+@pytest.mark.parametrize("row_norm", ["unit", "popularity", "balanced"])
+def test_rows_have_the_lengths_that_were_asked_for(train, row_norm) -> None:
+    both = get("leporid")(dim=6, k=20, row_norm=row_norm).fit(train)
     plain = get("leporid")(dim=6, k=20).fit(train)
     sides = [(both.users, plain.users), (both.items, plain.items)]
-    for side, before in sides[: 2 if lengths == "unit" else 1]:
+    for side, before in sides[: 2 if row_norm == "unit" else 1]:
         norms = np.linalg.norm(side.vectors[~side.isolated], axis=1)
         np.testing.assert_allclose(norms, np.sqrt(6), rtol=1e-5)
         cosine = (side.vectors * before.vectors).sum(axis=1)[~side.isolated]
@@ -51,7 +51,7 @@ def test_rows_have_the_lengths_that_were_asked_for(train, lengths) -> None:
         assert side.size == pytest.approx(1, rel=1e-5)
         # Models only scale them: z-scored columns would have other lengths.
         np.testing.assert_allclose(side.standardized(0.5).vectors, side.vectors / 2, rtol=1e-6)
-    if lengths == "popularity":
+    if row_norm == "popularity":
         unit = both.users.vectors / np.sqrt(np.float32(6))
         sums = item_sums(unit, train.csr(), 0.6, 0.5)
         factor = np.sqrt((both.items.vectors**2).sum() / (sums**2).sum())
@@ -71,7 +71,7 @@ def test_balanced_vectors_of_singular_vectors_are_those_of_svd(train) -> None:
 
 
 def test_balanced_items_are_half_whitened_sums(train) -> None:
-    both = get("leporid")(dim=6, k=20, lengths="balanced", popularity_power=0.4).fit(train)
+    both = get("leporid")(dim=6, k=20, row_norm="balanced", popularity_power=0.4).fit(train)
     unit = both.users.vectors / np.sqrt(np.float32(6))
     expected = half_whitened(item_sums(unit, train.csr(), 0.4, 0.0))
     factor = np.sqrt((both.items.vectors**2).sum() / (expected**2).sum())
@@ -79,7 +79,7 @@ def test_balanced_items_are_half_whitened_sums(train) -> None:
 
 
 def test_auto_takes_what_predicts_held_out_training_items_best(train, tmp_path: Path) -> None:
-    initializer = get("leporid")(dim=6, k=20, alpha="auto", lengths="auto")
+    initializer = get("leporid")(dim=6, k=20, alpha="auto", row_norm="auto")
     both = initializer.fit(train)
     about = both.items.provenance
     values = [row["NDCG@10"] for row in about["candidates"]]
@@ -111,9 +111,9 @@ def test_each_candidate_has_the_value_of_its_own_settings(train) -> None:
 
 
 def test_a_setting_that_is_given_is_kept(train) -> None:
-    both = get("leporid")(dim=4, k=20, alpha=0.3, lengths="auto").fit(train)
+    both = get("leporid")(dim=4, k=20, alpha=0.3, row_norm="auto").fit(train)
     assert {row["alpha"] for row in both.items.provenance["candidates"]} == {0.3}
-    given = {"lengths": "popularity", "popularity_power": 0.3}
+    given = {"row_norm": "popularity", "popularity_power": 0.3}
     both = get("leporid")(dim=4, k=20, alpha="auto", **given).fit(train)
     assert {**both.items.provenance["chosen"], **given} == both.items.provenance["chosen"]
 
@@ -121,7 +121,7 @@ def test_a_setting_that_is_given_is_kept(train) -> None:
 def test_other_values_are_refused() -> None:
     with pytest.raises(ConfigError, match="alpha"):
         get("leporid")(alpha="automatic")
-    with pytest.raises(ConfigError, match="lengths"):
-        get("leporid")(lengths="long")
+    with pytest.raises(ConfigError, match="row_norm"):
+        get("leporid")(row_norm="long")
     with pytest.raises(ConfigError, match="alpha"):
         get("leporid_content")(alpha="auto")

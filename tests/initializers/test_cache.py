@@ -106,7 +106,7 @@ def test_a_cache_that_cannot_be_written_costs_only_the_saving(tmp_path: Path) ->
 
 
 def test_an_entry_with_missing_rows_or_nan_is_fitted_again(tmp_path: Path) -> None:
-    """Also where somebody has given it a seal that fits."""
+    """Also where somebody has given it a checksum that fits."""
     train = planted()
     whole = cached_fit(Counting(dim=5), train, cache_dir=tmp_path)
     path = cache_path(Counting(dim=5), train, tmp_path)

@@ -67,23 +67,27 @@ def test_neighbours_are_the_largest_cosines_and_ties_go_to_the_popular() -> None
 
 def test_content_counts_less_the_more_is_known() -> None:
     features = sparse.csr_array(np.eye(4)[[0, 0, 1, 1]])
-    edges = content_edges(features, np.array([0, 5, 15, 0]), 8.0, 2, gamma=0.5, enough=10.0)
+    edges = content_edges(
+        features, np.array([0, 5, 15, 0]), 8.0, 2, gamma=0.5, min_interactions=10.0
+    )
     np.testing.assert_allclose(edges.sum(axis=1), [4, 2, 0, 4])
     assert content_edges(features, np.ones(4, int), 8.0, 2, 1, 1, np.array([], int)).shape == (0, 4)
 
 
-@pytest.mark.parametrize("enough", [1.0, 14.0])
+@pytest.mark.parametrize("min_interactions", [1.0, 14.0])
 def test_rows_with_evidence_are_those_of_leporid_and_the_others_the_formula(
-    items: str, enough: float
+    items: str, min_interactions: float
 ) -> None:
     train = log()
     with pytest.warns(LeporidWarning):
         plain = LeporidInitializer(dim=6, k=20).fit(train)
-    made = LEPORIDContent(dim=6, k=20, items=items, content_k=5, gamma=0.7, enough=enough)
+    made = LEPORIDContent(
+        dim=6, k=20, items=items, content_k=5, gamma=0.7, min_interactions=min_interactions
+    )
     made = made.fit(train)
     counts = np.bincount(train.item, minlength=N)
-    thin = counts < enough
-    assert thin.sum() == len(COLD) if enough == 1 else 20 < thin.sum() < 50
+    thin = counts < min_interactions
+    assert thin.sum() == len(COLD) if min_interactions == 1 else 20 < thin.sum() < 50
     np.testing.assert_array_equal(made.users.vectors, plain.users.vectors)
     np.testing.assert_array_equal(made.items.vectors[~thin], plain.items.vectors[~thin])
 
@@ -92,7 +96,7 @@ def test_rows_with_evidence_are_those_of_leporid_and_the_others_the_formula(
     features = item_features(train.items, table(train)).matrix
     d_mean = degrees[degrees > 0].mean()
     edges = content_edges(
-        features, counts, d_mean, 5, 0.7, enough, np.arange(N), degrees > 0
+        features, counts, d_mean, 5, 0.7, min_interactions, np.arange(N), degrees > 0
     ).toarray()
     # Neighbours by content share a genre or the second label, and have users.
     genre, other = np.arange(N) * 3 // N, np.arange(N) % 7

@@ -32,7 +32,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "ials": {},
     "lightgcn": {},
     "ngcf": {"layers": (8,)},
-    "sasrec": {"length": 12, "batch_size": 32},
+    "sasrec": {"max_history": 12, "batch_size": 32},
     "general": {"recipe": "general", "batch_size": 64, "steps": 25, "linear_gain": 0.0},
     "margin": {"inference": "generative", "batch_size": 32, "channels": 8},
     "first stage": {"batch_size": 32, "channels": 8},
@@ -82,7 +82,9 @@ def test_a_thousand_users_of_movielens(name: str, real_data: Path, tmp_path: Pat
         pytest.importorskip(package)
     split = temporal_split(leporid.load(real_data / "ml-1m-r3.parquet").core(5))
     short = {"init": None, "steps": 40, "eval_every": 0, "batch_size": 128}
-    settings = {"ials": {}, "sasrec": short, "dlr2": {**short, "channels": 8, "length": 5}}[name]
+    settings = {"ials": {}, "sasrec": short, "dlr2": {**short, "channels": 8, "max_history": 5}}[
+        name
+    ]
     model = leporid.train(name, split, progress=False, **settings)
     for to in ("parquet", "faiss", "qdrant"):
         parity = export_model(model, tmp_path / to, to)

@@ -35,8 +35,8 @@ FEW_CHANNELS: dict[str, Any] = {"channels": 4, "batch_size": 32}
 WITH_VECTORS: list[tuple[str, dict[str, Any]]] = [
     ("bpr", {}),
     ("lightgcn", {}),
-    ("sasrec", {"length": 12, "layers": 1}),
-    ("dlr2", {"recipe": "general", "profile": 8, **FEW_CHANNELS}),
+    ("sasrec", {"max_history": 12, "layers": 1}),
+    ("dlr2", {"recipe": "general", "profile_items": 8, **FEW_CHANNELS}),
     ("dlr2", {"inference": "generative", **FEW_CHANNELS}),
 ]
 
@@ -219,7 +219,7 @@ def test_products_of_vectors_are_the_scores(
 
 
 def test_a_history_is_scored_as_the_user_who_has_it() -> None:
-    model = many("sasrec", length=12, layers=1)
+    model = many("sasrec", max_history=12, layers=1)
     extended = model.extend(about(model, *range(1000, 1015)))
     known = extended.known.sequences()
     scores = extended.score_histories([known.of(user) for user in range(60)])
@@ -231,11 +231,11 @@ def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyP
     how: dict[str, Any] = {"architecture": "no_conv", "steps": 30, "batch_size": 32}
     model = trained("dlr2", synthesize(400, 120, 4000, seed=1), **how)
     users = np.arange(400, dtype=np.int32)
-    hidden = model.known.sequences()
+    excluded = model.known.sequences()
     assert len(users) >= dlr2._WORTH_ANCHORS
-    assert model.retrieve(users, 10, 40, hidden=hidden) is not None
+    assert model.retrieve(users, 10, 40, excluded=excluded) is not None
     extended = model.extend(about(model, *range(1000, 1012)), cold_item_share=2.0)
-    assert extended.retrieve(users, 10, 40, hidden=hidden) is None
+    assert extended.retrieve(users, 10, 40, excluded=excluded) is None
     scores = extended.score(users)
     full = masked_top_k(scores, 10, seen=extended.known.sequences())
     assert np.isin(full.items, extended.cold_items.items).any()

@@ -29,7 +29,7 @@ from leporid.models.neural.dlr2.model import DLR2
 from tests.models.rankings import check_ranking
 from tests.training.toy import make_split
 
-TINY: dict[str, Any] = {"dim": 6, "steps": 4, "batch_size": 12, "length": 3, "eval_every": 0}
+TINY: dict[str, Any] = {"dim": 6, "steps": 4, "batch_size": 12, "max_history": 3, "eval_every": 0}
 USERS = np.arange(23, dtype=np.int32)
 
 
@@ -266,7 +266,7 @@ def test_a_margin_of_zero_warns_why(split: Split) -> None:
     [
         {"losses": "generative"},
         {"losses": "discriminative", "inference": "mixture"},
-        {"length": 0},
+        {"max_history": 0},
         {"image_dropout": 1.0},
         {"margin": -0.1},
         {"mixture": 2.0},
@@ -313,9 +313,9 @@ def test_branches_can_be_changed_after_training(split: Split) -> None:
 
 
 def test_two_stages_with_all_but_one_candidate_are_the_full_ranking(fitted: DLR2) -> None:
-    full, hidden = fitted.top_k(USERS, 5), fitted.known.sequences().take(USERS)
-    staged = fitted.retrieve(USERS, 5, 13, hidden=hidden)
-    few = fitted.retrieve(USERS, 5, 3, hidden=hidden)
+    full, excluded = fitted.top_k(USERS, 5), fitted.known.sequences().take(USERS)
+    staged = fitted.retrieve(USERS, 5, 13, excluded=excluded)
+    few = fitted.retrieve(USERS, 5, 3, excluded=excluded)
     assert staged is not None
     assert few is not None
     check_ranking(staged.items, full.items, fitted.score(USERS))
@@ -323,14 +323,14 @@ def test_two_stages_with_all_but_one_candidate_are_the_full_ranking(fitted: DLR2
 
 
 def test_retrieving_needs_a_ranking_by_s(fitted: DLR2) -> None:
-    hidden = fitted.known.sequences().take(USERS)
-    assert fitted.retrieve(USERS, 3, 6, hidden=hidden) is not None
+    excluded = fitted.known.sequences().take(USERS)
+    assert fitted.retrieve(USERS, 3, 6, excluded=excluded) is not None
     before = fitted.config
     try:
         inferred_by(fitted, "generative")
-        assert fitted.retrieve(USERS, 3, 6, hidden=hidden) is None
+        assert fitted.retrieve(USERS, 3, 6, excluded=excluded) is None
         fitted.config = before.replace(losses="discriminative", inference="discriminative")
-        assert fitted.retrieve(USERS, 3, 6, hidden=hidden) is not None
+        assert fitted.retrieve(USERS, 3, 6, excluded=excluded) is not None
     finally:
         fitted.config = before
 
@@ -347,10 +347,10 @@ def test_two_stages_rank_by_the_scores_of_the_model(
     more = [np.append(row, (user * 5) % 14).astype(np.int32) for user, row in enumerate(past)]
     inferred_by(model, inference)
     full = (model.score(USERS), model.score_histories(past))
-    hidden = Sequences.from_rows(more)
+    excluded = Sequences.from_rows(more)
     staged = (
-        model.retrieve(USERS, 3, 5, hidden=hidden),
-        model.retrieve(None, 3, 5, histories=Sequences.from_rows(past), hidden=hidden),
+        model.retrieve(USERS, 3, 5, excluded=excluded),
+        model.retrieve(None, 3, 5, histories=Sequences.from_rows(past), excluded=excluded),
     )
     for scores, top in zip(full, staged, strict=True):
         assert top is not None
@@ -374,7 +374,7 @@ def test_a_user_without_history_gets_finite_scores(split: Split) -> None:
 
 # -- the recipe for any log ---------------------------------------------------------------
 
-GENERAL: dict[str, Any] = {**TINY, "profile": 6, "padding": "blank", "patience": 0}
+GENERAL: dict[str, Any] = {**TINY, "profile_items": 6, "padding": "mask", "patience": 0}
 
 
 def test_an_untrained_g_with_a_shortcut_points_to_the_rows_it_reads(split: Split) -> None:
@@ -398,7 +398,7 @@ def test_an_untrained_g_with_a_shortcut_points_to_the_rows_it_reads(split: Split
     assert fresh.network.history_weights.detach().numpy() == pytest.approx(start, abs=0.05)
 
 
-def test_blank_padding_hides_the_rows_that_are_missing(split: Split) -> None:
+def test_masked_padding_hides_the_rows_that_are_missing(split: Split) -> None:
     model = DLR2.from_recipe("general", **GENERAL)
     history = batch_of(model, split).history
     assert history is not None
@@ -409,14 +409,14 @@ def test_blank_padding_hides_the_rows_that_are_missing(split: Split) -> None:
     assert (repeated >= 0).all()
 
 
-def test_the_gain_makes_the_image_as_large_from_any_start(split: Split) -> None:
+def test_the_input_scale_makes_the_image_as_large_from_any_start(split: Split) -> None:
     seen = []
     for scale in (0.01, 1.0):
         model = DLR2.from_recipe("general", **GENERAL, standardize=False)
         rng = np.random.default_rng(0)
         sides = [Embedding(rng.normal(0, scale, (n, 6)).astype(np.float32)) for n in (23, 14)]
         model._build(BuildContext(split.train, 6, InitialEmbeddings(*sides)), seed=0)
-        seen.append(float((model.network.items.weight * model.network.gain).detach().std()))
+        seen.append(float((model.network.items.weight * model.network.input_scale).detach().std()))
     assert seen[0] == pytest.approx(seen[1], rel=1e-3)
 
 
@@ -457,27 +457,29 @@ def test_a_new_person_with_a_fitted_history_gets_similar_advice(split: Split) ->
     assert not {3, 1} & set(items[0].tolist())
 
 
-def test_a_new_person_gets_the_blank_row_that_training_rehearsed(split: Split) -> None:
+def test_a_new_person_gets_the_masked_row_that_training_rehearsed(split: Split) -> None:
     model = DLR2.from_recipe("general", **TINY).fit(split, seed=3, device="cpu")
     histories = [split.train_valid.sequences().of(u) for u in range(23)]
-    blank = model.score_histories(histories)
+    masked = model.score_histories(histories)
     with torch.no_grad():
         model.network.users.weight.zero_()
     model.weights_changed()
-    np.testing.assert_array_equal(model.score(USERS), blank)
+    np.testing.assert_array_equal(model.score(USERS), masked)
 
 
-def test_rows_are_placed_where_training_rehearsed_no_blank_ones(split: Split) -> None:
-    placed = DLR2.from_recipe("general", **TINY, new_users="placed").fit(split, device="cpu")
+def test_rows_are_those_of_neighbours_where_training_rehearsed_no_masked_ones(split: Split) -> None:
+    of_neighbours = DLR2.from_recipe("general", **TINY, new_users="neighbours").fit(
+        split, device="cpu"
+    )
     unrehearsed = DLR2.from_recipe("general", **TINY, user_dropout=0.4).fit(split, device="cpu")
     history = Sequences.from_rows([split.train.sequences().of(0)])
-    for model in (placed, unrehearsed):
+    for model in (of_neighbours, unrehearsed):
         assert model.new_rows(history).abs().max() > 0
     unrehearsed.config = unrehearsed.config.replace(user_dropout=0.5)
     assert unrehearsed.new_rows(history).abs().max() == 0
 
 
 def test_a_circle_is_not_padded_with_its_own_items() -> None:
-    assert DLR2(circular=True, padding="blank").config.circular
-    with pytest.raises(ConfigError, match="circular=True needs padding='blank'"):
+    assert DLR2(circular=True, padding="mask").config.circular
+    with pytest.raises(ConfigError, match="circular=True needs padding='mask'"):
         DLR2(circular=True)

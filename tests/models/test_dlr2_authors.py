@@ -15,7 +15,7 @@ from leporid.models import Sampler, Sampling, TrainingData
 from leporid.models.neural.dlr2.model import DLR2, hinge
 from tests.training.toy import make_split
 
-TINY: dict[str, Any] = {"dim": 6, "steps": 4, "batch_size": 12, "length": 3, "eval_every": 2}
+TINY: dict[str, Any] = {"dim": 6, "steps": 4, "batch_size": 12, "max_history": 3, "eval_every": 2}
 CPU = torch.device("cpu")
 
 
@@ -43,13 +43,18 @@ def sampler_of(split: Split, sampling: Sampling) -> Sampler:
 
 def test_the_recipe_is_the_authors_program() -> None:
     config = DLR2.from_recipe("authors").config
-    assert (config.batch_size, config.steps, config.margin, config.length) == (32, 5000, 0.5, 5)
+    assert (config.batch_size, config.steps, config.margin, config.max_history) == (
+        32,
+        5000,
+        0.5,
+        5,
+    )
     assert (config.metric, config.eval_every, config.inference) == (
         "Precision@1", 100, "discriminative",
     )  # fmt: skip
     assert not config.last_relu
     assert config.freeze_init
-    assert (config.passes, config.lr, config.schedule) == (0.0, 1e-3, "cosine")
+    assert (config.epochs, config.lr, config.schedule) == (0.0, 1e-3, "cosine")
 
 
 def test_l_s_is_two_sided_squares_of_a_linear_layer(split: Split) -> None:

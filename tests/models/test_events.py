@@ -1,4 +1,4 @@
-"""Models fitted on a log with a goal: their lists, their files, and what they count."""
+"""Models fitted on a log with target events: their lists, their files, and what they count."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def split() -> Split:
-    how: Any = {"event": "kind", "weights": WEIGHTS, "goal": "purchase"}
+    how: Any = {"event": "kind", "weights": WEIGHTS, "target_events": "purchase"}
     return leporid.temporal_split(leporid.load(frame(rows()), **how, progress=False))
 
 
@@ -45,7 +45,11 @@ def test_lists_hide_what_was_bought_or_is_disliked_also_after_loading(
     for again in (False, True):
         top = loaded.top_k(np.arange(split.n_users), split.n_items, include_seen=again).items
         for user in range(split.n_users):
-            bought = set() if again else set(known.goals.item[known.goals.user == user].tolist())
+            bought = (
+                set()
+                if again
+                else set(known.target_events.item[known.target_events.user == user].tolist())
+            )
             gone = set(known.disliked.item[known.disliked.user == user].tolist())
             listed = set(top[user][top[user] >= 0].tolist())
             assert listed == set(range(split.n_items)) - bought - gone
@@ -57,26 +61,26 @@ def test_lists_hide_what_was_bought_or_is_disliked_also_after_loading(
 
 
 @pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
-def test_popularity_counts_the_goal(split: Split) -> None:
+def test_popularity_counts_the_target_events(split: Split) -> None:
     model = leporid.train("toppop", split, progress=False)
-    assert split.train.goal is not None
-    bought = split.train.item[split.train.goal]
+    assert split.train.is_target is not None
+    bought = split.train.item[split.train.is_target]
     wanted = [int(np.count_nonzero(bought == item)) for item in range(split.n_items)]
     assert model.score(np.array([0], np.int32))[0].tolist() == wanted
 
 
 def test_members_of_a_blend_vote_for_what_was_only_viewed(split: Split) -> None:
     model = leporid.train("blend", split, progress=False, **SMALL["blend"])
-    bought = split.train_valid.goals.csr().toarray() > 0
+    bought = split.train_valid.target_events.csr().toarray() > 0
     for own, scores in zip(bought, model.score(np.arange(split.n_users)), strict=True):
         assert scores[~own].min() > scores[own].max(initial=-1)
 
 
-def test_a_refit_keeps_goals_and_dislikes(split: Split) -> None:
+def test_a_refit_keeps_targets_and_dislikes(split: Split) -> None:
     final = leporid.train("ease", split, progress=False, final=True)
     n = sum(len(part) for part in (split.train, split.valid, split.test))
     assert len(final.known) == n
-    assert final.known.goal is not None
+    assert final.known.is_target is not None
     parts = (split.train, split.valid, split.test)
     assert len(final.known.disliked or ()) == sum(len(p.disliked or ()) for p in parts)
 
@@ -90,12 +94,12 @@ def test_an_extended_model_has_them_under_its_new_ids(split: Split) -> None:
     extended = model.extend(interactions=new)
     before, after = model.known, extended.known
     assert after.n_items == before.n_items + 1
-    assert after.goal is not None
-    assert after.goal.sum() == before.goal.sum() + 1
+    assert after.is_target is not None
+    assert after.is_target.sum() == before.is_target.sum() + 1
 
     def named(data: Any, rows: Any) -> set[tuple[Any, Any]]:
         pairs = data.users.externals(rows.user), data.items.externals(rows.item)
         return set(zip(*pairs, strict=True))
 
     assert named(after, after.disliked) == named(before, before.disliked)
-    assert named(after, after.goals) == named(before, before.goals) | {(first, -1)}
+    assert named(after, after.target_events) == named(before, before.target_events) | {(first, -1)}

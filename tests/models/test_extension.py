@@ -43,7 +43,7 @@ def table(data: Interactions) -> dict[str, Any]:
 
 def fitted(name: str = "bpr", **settings: Any) -> Any:
     if name == "sasrec":
-        settings = {"length": 20, "layers": 1, "batch_size": 32, **settings}
+        settings = {"max_history": 20, "layers": 1, "batch_size": 32, **settings}
     settings = {"dim": 8, "steps": 40, "eval_every": 0, "recipe": None, "lr": 0.02, **settings}
     return train(name, everything(log()), None, seed=1, device="cpu", progress=False, **settings)
 
@@ -85,7 +85,7 @@ def test_new_items_find_the_users_of_their_genre(name: str) -> None:
 @pytest.mark.parametrize("name", ["bpr", "sasrec"])
 def test_new_items_get_their_share_of_the_first_ranks(name: str) -> None:
     data = synthesize(60, 150, 1200, seed=4)
-    how: dict[str, Any] = {"length": 20, "layers": 1} if name == "sasrec" else {}
+    how: dict[str, Any] = {"max_history": 20, "layers": 1} if name == "sasrec" else {}
     how |= {"dim": 8, "steps": 20, "eval_every": 0, "recipe": None, "lr": 0.02}
     model = train(name, everything(data), None, seed=1, device="cpu", progress=False, **how)
     ids = [*data.items.ids.to_pylist(), *range(1000, 1015)]

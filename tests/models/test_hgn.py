@@ -22,7 +22,7 @@ def sigmoid(x: float) -> float:
 
 def test_the_gates_on_an_example_worked_by_hand() -> None:
     """D = 2, L = 2; every weight is small enough to follow with a pencil."""
-    net = HGNNetwork(BuildContext(small_split().train, dim=2), HGNConfig(history=2))
+    net = HGNNetwork(BuildContext(small_split().train, dim=2), HGNConfig(max_history=2))
     with torch.no_grad():
         # W_1 swaps the two features, b = (0, 1), W_2 doubles the user's first feature.
         net.feature_items.weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
@@ -46,7 +46,7 @@ def test_the_gates_on_an_example_worked_by_hand() -> None:
 
 def fitted(**settings: Any) -> HGN:
     model = HGN(
-        dim=DIM, steps=1, eval_every=0, batch_size=16, history=3, targets=2,
+        dim=DIM, steps=1, eval_every=0, batch_size=16, max_history=3, targets=2,
         freeze_steps=-1, standardize=False, init_scale=1.0, **settings,
     )  # fmt: skip
     return model.fit(small_split(), init=initial_vectors(), device="cpu")
@@ -135,6 +135,6 @@ def test_new_histories_read_only_the_window() -> None:
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    for name in ("history", "targets"):
+    for name in ("max_history", "targets"):
         with pytest.raises(ConfigError, match=name):
             HGN(**{name: 0})

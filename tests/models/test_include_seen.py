@@ -68,7 +68,7 @@ def test_a_split_keeps_it_through_a_file_and_into_its_inner_split(
 
 @pytest.mark.parametrize("name", ["itemknn", "blend", "sasrec", "dlr2"])
 def test_a_model_remembers_what_its_lists_may_show(name: str, split: Split, tmp_path: Path) -> None:
-    settings = NEURAL | {"length": 4} if name in ("sasrec", "dlr2") else {"progress": False}
+    settings = NEURAL | {"max_history": 4} if name in ("sasrec", "dlr2") else {"progress": False}
     model = leporid.train(name, split, include_seen=True, final=True, **settings)
     again = Recommender.load(model.save(tmp_path / "model"))
     assert model.validated is not None

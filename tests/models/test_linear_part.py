@@ -39,7 +39,7 @@ def model(split: Split, request: Any) -> Any:
 
 
 def trained(name: str, split: Split, **more: Any) -> Any:
-    own = {"channels": 2} if name == "dlr2" else {"length": 10}
+    own = {"channels": 2} if name == "dlr2" else {"max_history": 10}
     return leporid.train(name, split, init="svd", **SETTINGS, **own, **more)
 
 

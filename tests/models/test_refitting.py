@@ -176,8 +176,8 @@ def test_a_network_stops_at_the_step_that_validation_chose(split: Split) -> None
     np.testing.assert_array_equal(again.score(users), final.score(users))
 
 
-def test_passes_are_counted_by_the_validated_run(split: Split) -> None:
-    model: Any = train("bpr", split, init=None, passes=1.0, steps=2000, eval_every=750, **QUICK)
+def test_epochs_are_counted_by_the_validated_run(split: Split) -> None:
+    model: Any = train("bpr", split, init=None, epochs=1.0, steps=2000, eval_every=750, **QUICK)
     assert model.fitting.steps == 750
     assert model.refit(split, device="cpu").config.steps == 750
 

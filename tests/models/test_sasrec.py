@@ -24,7 +24,7 @@ BLOCKS = ("pre", "post", "ligr")
 
 def fitted(**settings: Any) -> SASRec:
     settings = {"dim": DIM, "steps": 2, "heads": 2, "hidden": 5, "dropout": 0.0, **settings}
-    model = SASRec(length=LENGTH, eval_every=0, batch_size=8, **settings)
+    model = SASRec(max_history=LENGTH, eval_every=0, batch_size=8, **settings)
     return model.fit(small_split(), init=initial_vectors(), device="cpu")
 
 
@@ -186,7 +186,7 @@ def test_the_general_recipe_follows_the_length_of_histories(users: int, short: b
     train = Interactions.from_arrays(user, item, None, *ids)
     config = SASRec.from_recipe("general", train).config
     assert isinstance(config, SASRecConfig)
-    found = config.layers, config.length, config.dropout, config.dim, config.hidden
+    found = config.layers, config.max_history, config.dropout, config.dim, config.hidden
     assert found == ((1, 50, 0.35, 64, 128) if short else (2, 100, 0.2, 64, 64))
     assert SASRec.from_recipe("general", train, layers=3).config.layers == 3
     many = IdMap.range(150, "user"), IdMap.range(140, "item")
@@ -227,5 +227,5 @@ def test_settings_out_of_range_are_refused() -> None:
         SASRec(dim=6, heads=4)
     with pytest.raises(ConfigError, match="dropout"):
         SASRec(dropout=1.0)
-    with pytest.raises(ConfigError, match="length"):
-        SASRec(length=0)
+    with pytest.raises(ConfigError, match="max_history"):
+        SASRec(max_history=0)

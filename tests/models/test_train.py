@@ -20,7 +20,7 @@ from leporid.models import Recommender, train
 from leporid.models.spec import DEFAULT_INIT
 from tests.training.toy import Dot, make_split
 
-QUICK = {"dim": 4, "steps": 2, "batch_size": 8, "length": 3}
+QUICK = {"dim": 4, "steps": 2, "batch_size": 8, "max_history": 3}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_vectors_are_taken_by_id(split: Split) -> None:
 
 def test_vectors_set_the_dimensions_unless_they_are_asked_for(split: Split) -> None:
     made = leporid.initializers.get("svd")(dim=6, seed=5).fit(split.train)
-    quick = {key: value for key, value in QUICK.items() if key not in ("dim", "length")}
+    quick = {key: value for key, value in QUICK.items() if key not in ("dim", "max_history")}
     for recipe in ("general", "paper"):
         model: Any = train("hgn", split, init=made, recipe=recipe, device="cpu", **quick)
         assert model.config.dim == model.net.items.weight.shape[1] == 6

@@ -171,7 +171,7 @@ def test_a_saved_model_scores_with_the_same_bits(tmp_path: Path) -> None:
 def test_smoothing_follows_from_the_number_of_items() -> None:
     model = Transitions().fit(split_of(random_histories(2)))
     assert model.config.tau == N_ITEMS
-    assert model.asked.tau == "auto"
+    assert model.requested.tau == "auto"
 
 
 def test_without_an_order_a_pair_counts_as_on_average_over_all_orders() -> None:

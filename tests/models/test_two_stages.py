@@ -44,7 +44,7 @@ def test_estimates_that_are_off_are_not_relied_on(model: DLR2, monkeypatch) -> N
     asked.clear()
     # Anchors that see the ranking the wrong way round.
     monkeypatch.setattr(Anchors, "estimate", lambda self, scores: -plain(self, scores))
-    staged = model.retrieve(users, 5, 30, hidden=model.known.sequences().take(users))
+    staged = model.retrieve(users, 5, 30, excluded=model.known.sequences().take(users))
     assert staged is not None
     assert sum(asked) == len(users)
     check_ranking(staged.items, full.items, model.score(users))
@@ -76,6 +76,6 @@ def test_new_weights_have_new_anchors(model: DLR2) -> None:
 
 def test_nobody_asked_nothing_answered(model: DLR2) -> None:
     nobody = np.empty(0, np.int32)
-    top = model.retrieve(nobody, 3, 20, hidden=Sequences.from_rows([]))
+    top = model.retrieve(nobody, 3, 20, excluded=Sequences.from_rows([]))
     assert top is not None
     assert top.items.shape == (0, 3)

@@ -33,6 +33,58 @@ def test_a_request_says_its_metric_and_settings_by_their_present_names() -> None
     assert key == found.key.replace(found.spec_hash, canonical_hash(CELL, 12))
 
 
+@pytest.mark.parametrize(
+    ("model", "old", "present"),
+    [
+        (
+            "dlr2",
+            {"passes": 3.0, "length": 5, "profile": 50, "gain": True, "padding": "blank"},
+            {
+                "epochs": 3.0,
+                "max_history": 5,
+                "profile_items": 50,
+                "learn_input_scale": True,
+                "padding": "mask",
+            },
+        ),
+        ("dlr2", {"new_people": "placed"}, {"new_users": "neighbours"}),
+        (
+            "dlr2",
+            {"new_users": "blank", "padding": "none"},
+            {"new_users": "mask", "padding": "none"},
+        ),
+        ("sasrec", {"length": 50, "hidden": 64}, {"max_history": 50, "hidden": 64}),
+        ("hgn", {"history": 3}, {"max_history": 3}),
+        ("ease", {"window": 5}, {"window": 5}),
+    ],
+)
+def test_renamed_settings_and_choices_are_read_by_their_present_names(
+    model: str, old: dict[str, Any], present: dict[str, Any]
+) -> None:
+    cell = {"model": model, "metric": "NDCG@10", "settings": old, "seed": 1}
+    _, found = read_record(stored(cell, model=model, config=old))
+    assert found.config == present
+    assert found.extra["cell"] == {**cell, "settings": present}
+    assert found.spec_hash == canonical_hash(found.extra["cell"], 12)
+
+
+@pytest.mark.parametrize(
+    ("init", "old", "present"),
+    [
+        ("leporid", {"lengths": "unit", "k": 5}, {"row_norm": "unit", "k": 5}),
+        ("leporid_content", {"enough": 3.0}, {"min_interactions": 3.0}),
+        ("node2vec", {"length": 80}, {"length": 80}),
+    ],
+)
+def test_renamed_settings_of_initialisers_are_read_by_their_present_names(
+    init: str, old: dict[str, Any], present: dict[str, Any]
+) -> None:
+    cell = {**CELL, "metric": "NDCG@10", "init": init, "init_settings": old}
+    _, found = read_record(stored(cell))
+    assert found.extra["cell"]["init_settings"] == present
+    assert found.spec_hash == canonical_hash(found.extra["cell"], 12)
+
+
 def test_a_run_filed_under_another_hash_keeps_its_key() -> None:
     key, found = read_record(stored(CELL, spec_hash="by-hand"))
     assert (found.spec_hash, found.key) == ("by-hand", key)
@@ -56,7 +108,8 @@ def test_a_record_from_before_says_what_its_model_had_seen(model: str, seen: str
 
 
 def test_a_record_in_its_present_form_is_not_changed() -> None:
-    for cell in (None, {**CELL, "metric": "F1@10"}):
+    present = {**CELL, "metric": "F1@10", "settings": {"freeze_init": False}}
+    for cell in (None, present):
         line = stored(cell)
         line["extra"]["seen"] = "train only"
         assert read_record(line)[1] == RunRecord.from_dict(line)

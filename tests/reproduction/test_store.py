@@ -172,11 +172,11 @@ def test_experiments_do_not_share_a_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.hits, outcomes(7).hits)
 
 
-def test_failures_and_claims_stay_where_they_are(tmp_path: Path) -> None:
+def test_failures_and_locks_stay_where_they_are(tmp_path: Path) -> None:
     (run,) = fill(tmp_path, range(1, 2))
     beside = [
         PackedResults(tmp_path).path(run.key).with_suffix(suffix)
-        for suffix in (".error.json", ".claim")
+        for suffix in (".error.json", ".lock")
     ]
     for path in beside:
         path.write_text("{}")

@@ -13,7 +13,7 @@ import leporid
 from leporid.artifacts import read_object
 from leporid.errors import DataError
 from leporid.models import Recommender, find_model
-from leporid.runs import Journal, claim, read_run
+from leporid.runs import Journal, read_run, try_lock
 from leporid.selection import Choice, finalise, schedule
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from tests.selection.clocks import Clock
@@ -201,7 +201,7 @@ def test_one_process_searches_a_folder_at_a_time(searched: Path, tmp_path: Path)
     folder = tmp_path / "out"
     shutil.copytree(searched, folder)
     with (
-        claim(folder / "search" / "journal.jsonl.claims" / "search"),
+        try_lock(folder / "search" / "journal.jsonl.locks" / "search"),
         pytest.raises(DataError, match="another process is searching in"),
     ):
         choose(folder)

@@ -32,10 +32,10 @@ def inferred_by(model: DLR2, branch: str) -> DLR2:
 def test_the_service_uses_it_and_ranks_candidates_in_full(dlr2: DLR2, tmp_path: Path) -> None:
     inferred_by(dlr2, "discriminative").save(tmp_path / "model")
     known = np.asarray([3], np.int32)
-    hidden = dlr2.known.sequences().take(known)
-    assert dlr2.retrieve(known, 4, 9, hidden=hidden) is not None
-    assert dlr2.retrieve(known, 4, len(dlr2.items), hidden=hidden) is None
-    assert inferred_by(dlr2, "generative").retrieve(known, 4, 9, hidden=hidden) is None
+    excluded = dlr2.known.sequences().take(known)
+    assert dlr2.retrieve(known, 4, 9, excluded=excluded) is not None
+    assert dlr2.retrieve(known, 4, len(dlr2.items), excluded=excluded) is None
+    assert inferred_by(dlr2, "generative").retrieve(known, 4, 9, excluded=excluded) is None
     inferred_by(dlr2, "discriminative")
     user = dlr2.users.external(3)
     full, _ = dlr2.recommend(user, n=4)
@@ -52,7 +52,7 @@ def test_answers_are_those_of_the_models_two_stages(dlr2: DLR2, tmp_path: Path) 
     inferred_by(dlr2, "mixture").save(tmp_path / "model")
     app = create_app(tmp_path, limits=ServeLimits(two_stage=9))
     known, past = np.asarray([7, 31], np.int32), dlr2.known.sequences().of(5)
-    best = dlr2.retrieve(known, 1, 9, hidden=dlr2.known.sequences().take(known))
+    best = dlr2.retrieve(known, 1, 9, excluded=dlr2.known.sequences().take(known))
     assert best is not None
     left_out = int(best.items[0, 0])
     ask = {
@@ -63,10 +63,10 @@ def test_answers_are_those_of_the_models_two_stages(dlr2: DLR2, tmp_path: Path) 
     }
     results = post(app, "/recommend", ask).json()["results"]
     rows = [*(dlr2.known.sequences().of(i) for i in known), past]
-    hidden = [np.append(row, left_out).astype(np.int32) for row in rows]
-    users, person = Sequences.from_rows(hidden[:2]), Sequences.from_rows(hidden[2:])
-    first = dlr2.retrieve(known, 4, 9, hidden=users)
-    new = dlr2.retrieve(None, 4, 9, histories=Sequences.from_rows([past]), hidden=person)
+    excluded = [np.append(row, left_out).astype(np.int32) for row in rows]
+    users, person = Sequences.from_rows(excluded[:2]), Sequences.from_rows(excluded[2:])
+    first = dlr2.retrieve(known, 4, 9, excluded=users)
+    new = dlr2.retrieve(None, 4, 9, histories=Sequences.from_rows([past]), excluded=person)
     assert first is not None
     assert new is not None
     expected = [*first.items, *new.items]

@@ -318,13 +318,13 @@ def test_history_is_written_as_csv(split: Split, tmp_path: Path) -> None:
     assert [line.split(",")[0] for line in lines[1:]] == ["40", "50", "80", "100"]
 
 
-def test_passes_shorten_a_run_on_a_small_log_and_spread_its_validations(
+def test_epochs_shorten_a_run_on_a_small_log_and_spread_its_validations(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "_MIN_STEPS", 4)
     examples = len(split.train)
     settings = {"dim": 4, "batch_size": 16, "eval_every": 20, "steps": 400}
-    model = Dot(**settings, passes=2.5).fit(split, seed=1, device="cpu")
+    model = Dot(**settings, epochs=2.5).fit(split, seed=1, device="cpu")
     expected = math.ceil(2.5 * examples / 16)
     assert 4 < expected < 400
     rows = model.history.rows
@@ -338,17 +338,17 @@ def test_passes_shorten_a_run_on_a_small_log_and_spread_its_validations(
     assert model.config.steps == 400
 
 
-def test_passes_leave_the_smallest_log_enough_steps(split: Split) -> None:
-    model = Dot(dim=4, batch_size=64, eval_every=0, steps=800, passes=0.01)
+def test_epochs_leave_the_smallest_log_enough_steps(split: Split) -> None:
+    model = Dot(dim=4, batch_size=64, eval_every=0, steps=800, epochs=0.01)
     assert model.fit(split, seed=1, device="cpu").history.rows[-1]["step"] == 750
 
 
 def test_steps_that_were_asked_for_are_taken() -> None:
-    assert DLR2().config.passes > 0
-    assert DLR2(steps=5000).config.passes == 0
-    assert DLR2(steps=5000, passes=2.0).config.passes == 2.0
-    assert DLR2.from_recipe("paper").config.passes > 0
-    assert DLR2.from_recipe("softmax").config.passes == 0
+    assert DLR2().config.epochs > 0
+    assert DLR2(steps=5000).config.epochs == 0
+    assert DLR2(steps=5000, epochs=2.0).config.epochs == 2.0
+    assert DLR2.from_recipe("paper").config.epochs > 0
+    assert DLR2.from_recipe("softmax").config.epochs == 0
     assert DLR2(DLR2().config).config == DLR2().config
 
 
@@ -371,7 +371,7 @@ def test_learning_rates_at_known_steps(schedule: Any, expected: dict[int, float]
     ("setting", "value"),
     [
         ("steps", 0),
-        ("passes", -1.0),
+        ("epochs", -1.0),
         ("lr", 0.0),
         ("freeze_steps", -2),
         ("ema_decay", 1.0),

@@ -23,7 +23,7 @@ from leporid.models import (
 )
 from leporid.models.neural.dlr2.model import DLR2
 
-TINY: dict[str, Any] = {"dim": 4, "batch_size": 12, "length": 3, "eval_every": 0}
+TINY: dict[str, Any] = {"dim": 4, "batch_size": 12, "max_history": 3, "eval_every": 0}
 
 
 def make_split(n_users: int = 23, n_items: int = 14) -> Split:

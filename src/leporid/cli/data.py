@@ -81,9 +81,9 @@ def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
 
 def _count_repeats(source: str, log: LogOptions, data: Interactions) -> tuple[int, int]:
     """Count the events whose user had the item before, and all events."""
-    if log.goal:  # an item that is viewed again is no repeat
+    if log.target_events:  # an item that is viewed again is no repeat
         everything = replace(log, duplicates="all").load(source, quiet=True)
-        return everything.repeats, len(everything.goals)
+        return everything.repeats, len(everything.target_events)
     left_out = sum(
         count
         for reason, count in data.dropped.items()

@@ -238,7 +238,7 @@ def _fit_out_of_core(
         "duplicates": None if log.duplicates == default.duplicates else log.duplicates,
         "event": log.event,
         "event-weights": log.event_weights,
-        "goal": log.goal,
+        "target-events": log.target_events,
         "scheduler": resources.scheduler,
     }
     for option, value in whole_log_only.items():

@@ -93,7 +93,9 @@ class LogOptions:
     event_weights: Annotated[str | None, "view=1,purchase=5; below 0: a dislike."] = (
         None
     )
-    goal: Annotated[str | None, "Kinds of events that are targets; else all."] = None
+    target_events: Annotated[
+        str | None, "Kinds of events that are targets; else all."
+    ] = None
     duplicates: Annotated[
         str, "Of a pair that occurs again keep the first, sum or all."
     ] = "first"
@@ -124,7 +126,9 @@ class LogOptions:
             weight=self.weight,
             event=self.event,
             weights=weights,
-            goal=None if self.goal is None else parse_list(self.goal),
+            target_events=None
+            if self.target_events is None
+            else parse_list(self.target_events),
             duplicates=self.duplicates,  # type: ignore[arg-type]  # `load` refuses others
             separator="\t" if is_tab else self.separator,
             header=self.header,

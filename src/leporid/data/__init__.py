@@ -9,13 +9,13 @@ codes         Ids and kinds of events as small integers, and the `IdMap` of the 
 columns       Which column is the user, the item, the time, the rating; the table of those columns
 datasets      The data sets of the paper (and two MovieLens siblings) by name, kept in a cache
 delimited     Delimited text: its separator, header and quotes, and the table in it
-event_kinds   What the kinds of events mean: their weights, the goal, what is disliked
+event_kinds   What the kinds of events mean: their weights, which are targets, what is disliked
 features      `item_features`: one row of numbers per item from the columns of an item table
 files         Files, pipes and addresses such as s3://
 frames        Tables in memory: frames, Arrow tables and columns by name, converted to Arrow
 id_files      `read_ids`: a list of ids from a text file or from a column of a table
 id_map        `IdMap`: external ids to contiguous indices and back, also through a file
-interactions  `Interactions`: which user chose which item, in order; goals and disliked items
+interactions  `Interactions`: which user chose which item, in order; targets and disliked items
 item_table    `ItemTable`: what is known of items; titles, genres, and items by a column
 k_core        Only users and items that occur often enough, in memory or a block at a time
 loading       `load`: files, folders, frames, matrices, data sets

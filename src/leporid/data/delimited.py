@@ -103,13 +103,13 @@ def _text_table(
     header: bool,
     encoding: str,
 ) -> pa.Table:
-    layout = look(file, separator, header, encoding)
+    layout = sniff(file, separator, header, encoding)
     types = {f"c{position}": pa.string() for position in range(len(layout.names))}
     convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
     return table_of(layout, convert).rename_columns(layout.names)
 
 
-def look(
+def sniff(
     file: SourceFile,
     separator: str | None,
     header: bool | None,

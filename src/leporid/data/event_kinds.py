@@ -1,4 +1,4 @@
-"""What the kinds of events of a log mean: their weights, the goal, what is disliked.
+"""What the kinds of events of a log mean: their weights, which are targets, what is disliked.
 
 Negative events are rows of their own (`Interactions.disliked`); `with_negatives` splits them too.
 """
@@ -21,53 +21,53 @@ class EventKinds(NamedTuple):
 
     weights: Mapping[str, float] | None
     """By kind: below 0 for a dislike; 0, or not named, to leave out. None: each kind counts 1."""
-    goal: tuple[str, ...]
+    target_events: tuple[str, ...]
     """The kinds that are targets; empty: all."""
 
     @classmethod
-    def asked(
+    def from_arguments(
         cls,
         event: str | int | None,
         weights: Mapping[str, float] | None,
-        goal: str | Iterable[str] | None,
+        target_events: str | Iterable[str] | None,
     ) -> Self | None:
         """Return None without an event column; what contradicts itself is a `ConfigError`."""
-        if isinstance(goal, str):
-            goal = [goal]
-        goals = () if goal is None else tuple(map(str, goal))
+        if isinstance(target_events, str):
+            target_events = [target_events]
+        targets = () if target_events is None else tuple(map(str, target_events))
         if event is None:
-            if weights or goals:
+            if weights or targets:
                 raise ConfigError(
-                    "weights and a goal need the event column: event=... (--event)"
+                    "weights and target_events need the event column: event=... (--event)"
                 )
             return None
-        if not (weights or goals):
+        if not (weights or targets):
             raise ConfigError(
                 "an event column needs weights={'view': 1, 'purchase': 5} (--event-weights "
-                "view=1,purchase=5), goal='purchase' (--goal purchase), or both"
+                "view=1,purchase=5), target_events='purchase' (--target-events purchase), or both"
             )
         for kind, weight in (weights or {}).items():
             if not isinstance(weight, int | float) or not math.isfinite(weight):
                 raise ConfigError(
                     f"the weight of the event {kind!r} is no number: {weight!r}"
                 )
-        for kind in goals:
+        for kind in targets:
             if weights and not weights.get(kind, 0) > 0:
                 raise ConfigError(
-                    f"the goal {kind!r} has no weight above 0: give it one"
+                    f"the target event {kind!r} has no weight above 0: give it one"
                 )
         if not weights:
-            return cls(None, goals)
+            return cls(None, targets)
         numbers = {str(kind): float(weight) for kind, weight in weights.items()}
-        return cls(numbers, goals)
+        return cls(numbers, targets)
 
     def of(
         self,
         kinds: Sequence[str],
         origin: str,
     ) -> tuple[NDArray[np.float64], Mask | None]:
-        """Return the weight of each kind, float64[len(kinds)], and which of them are goals."""
-        for kind in (*(self.weights or ()), *self.goal):
+        """Return the weight of each kind, float64[len(kinds)], and which of them are targets."""
+        for kind in (*(self.weights or ()), *self.target_events):
             if kind not in kinds:
                 names = shortened(", ".join(sorted(set(kinds))), 500)
                 raise DataError(
@@ -77,8 +77,8 @@ class EventKinds(NamedTuple):
         if weights is None:
             weights = dict.fromkeys(kinds, 1.0)
         by_kind = np.array([weights.get(kind, 0.0) for kind in kinds])
-        is_goal = np.isin(kinds, self.goal) if self.goal else None
-        return by_kind, is_goal
+        is_target = np.isin(kinds, self.target_events) if self.target_events else None
+        return by_kind, is_target
 
 
 def with_negatives(

@@ -30,7 +30,7 @@ _STORED = {
     "item": np.int32,
     "time": np.int64,
     "weight": np.float32,
-    "goal": np.bool_,
+    "is_target": np.bool_,
 }
 """The columns and their types."""
 
@@ -50,7 +50,7 @@ class DatasetStats:
     tail_item_share: float
     """Share of all interactions that the 25% least popular items received."""
     repeat_share: float = 0.0
-    """Share of all interactions whose user had the item before (where there is a goal: that)."""
+    """Share of target events whose user had a target event of the item before."""
 
     def as_dict(self) -> dict[str, int | float]:
         """Return plain values in the order of the paper's table; repeats where there are any."""
@@ -84,7 +84,7 @@ class Interactions:
     """How the log was read and which columns were guessed; None where it was not loaded."""
     weight: NDArray[np.float32] | None = None
     """float32[n], above 0: how much each event counts; None: all the same."""
-    goal: Mask | None = None
+    is_target: Mask | None = None
     """bool[n]: which events are targets; None: all of them. The others are history alone."""
     disliked: Self | None = None
     """Negative events, with the same id maps. They are no rows of these: no profile holds them."""
@@ -100,13 +100,13 @@ class Interactions:
         dropped: Mapping[str, int] | None = None,
         *,
         weight: AnyArray | None = None,
-        goal: Mask | None = None,
+        is_target: Mask | None = None,
         disliked: Self | None = None,
         duplicates: Duplicates = "first",
     ) -> Self:
         """Sort rows, and treat pairs that occur again as `duplicates` says, counting what goes.
 
-        Goal events of a pair and its other events are not duplicates of each other.
+        Target events of a pair and its other events are not duplicates of each other.
         """
         rows = cls(
             np.ascontiguousarray(user, np.int32),
@@ -116,7 +116,7 @@ class Interactions:
             items,
             dropped or {},
             weight=None if weight is None else np.ascontiguousarray(weight, np.float32),
-            goal=goal,
+            is_target=is_target,
             disliked=disliked,
         )
         return rows.in_order(duplicates)
@@ -125,17 +125,19 @@ class Interactions:
         """Sort rows that are in another order, and treat repeated pairs as in `from_arrays`."""
         if duplicates not in get_args(Duplicates):
             raise UnknownNameError("duplicates", duplicates, get_args(Duplicates))
-        if self.goal is not None and duplicates != "all":
-            # Each item counts as two: one of goal events, one of the others.
+        if self.is_target is not None and duplicates != "all":
+            # Each item counts as two: one of target events, one of the others.
             twice = replace(
                 self,
-                item=2 * self.item + self.goal,
+                item=2 * self.item + self.is_target,
                 items=IdMap.range(2 * self.n_items, "item"),
-                goal=None,
+                is_target=None,
             )
             rows = twice.in_order(duplicates)
-            is_goal = rows.item % 2 == 1
-            return replace(rows, item=rows.item // 2, items=self.items, goal=is_goal)
+            is_target = rows.item % 2 == 1
+            return replace(
+                rows, item=rows.item // 2, items=self.items, is_target=is_target
+            )
         rows = self
         if not _is_in_order(rows.user, rows.time):
             keys = (rows.user,) if rows.time is None else (rows.time, rows.user)
@@ -160,9 +162,9 @@ class Interactions:
 
         Negative events are put in order, the first of each pair.
         """
-        goal = None
-        if any(part.goal is not None for part in parts):
-            goal = np.concatenate([part._is_goal for part in parts])
+        is_target = None
+        if any(part.is_target is not None for part in parts):
+            is_target = np.concatenate([part._target_mask for part in parts])
         disliked = None
         negative_parts = [part.disliked for part in parts if part.disliked is not None]
         if negative_parts:
@@ -174,14 +176,14 @@ class Interactions:
             parts[0].users,
             parts[0].items,
             weight=_concatenated([part.weight for part in parts]),
-            goal=goal,
+            is_target=is_target,
             disliked=disliked,
         )
 
     @property
-    def _is_goal(self) -> Mask:
+    def _target_mask(self) -> Mask:
         """bool[n]: which events are targets."""
-        return np.ones(len(self), bool) if self.goal is None else self.goal
+        return np.ones(len(self), bool) if self.is_target is None else self.is_target
 
     def to_stored(self, prefix: str) -> dict[str, AnyArray]:
         """Return the rows as named arrays for a file; the ids are `IdMap.to_arrays`."""
@@ -190,7 +192,7 @@ class Interactions:
             "item": self.item,
             "time": self.time,
             "weight": self.weight,
-            "goal": self.goal,
+            "is_target": self.is_target,
         }
         stored = {
             f"{prefix}.{name}": rows
@@ -244,7 +246,7 @@ class Interactions:
             users,
             items,
             weight=weight,
-            goal=columns["goal"],
+            is_target=columns["is_target"],
             disliked=disliked,
         )
 
@@ -253,8 +255,8 @@ class Interactions:
 
     def __repr__(self) -> str:
         size = f"{len(self):,} interactions"
-        if self.goal is not None:
-            size += f" ({np.count_nonzero(self.goal):,} of the goal)"
+        if self.is_target is not None:
+            size += f" ({np.count_nonzero(self.is_target):,} target events)"
         size += f", {self.n_users:,} users, {self.n_items:,} items"
         if self.disliked:
             size += f", {len(self.disliked):,} disliked"
@@ -318,39 +320,42 @@ class Interactions:
         return first_of_pairs(self._indptr, self.item, before, self.n_items)
 
     @cached_property
-    def goals(self) -> Self:
-        """The events that are targets: those of the goal, all of them where there is none."""
-        return self if self.goal is None else self.select(self.goal)
+    def target_events(self) -> Self:
+        """The events that are targets, where `is_target` marks them; else all."""
+        return self if self.is_target is None else self.select(self.is_target)
 
-    def hidden(self, include_seen: bool = False) -> Sequences:
-        """Return what no list may show: items of goal events unless `include_seen`, disliked ones.
+    def excluded_items(self, include_seen: bool = False) -> Sequences:
+        """Return the items that no list may show: disliked ones, and those of target events.
 
-        An item that a user has only viewed may be recommended.
+        With `include_seen` lists may show items of target events. Items that a user has only viewed
+        may always be recommended.
         """
-        return self._hidden[include_seen]
+        return self._excluded_items[include_seen]
 
     @cached_property
-    def _hidden(self) -> tuple[Sequences, Sequences]:
+    def _excluded_items(self) -> tuple[Sequences, Sequences]:
         nothing = self.select(np.arange(0))
         if not self.disliked:
-            return self.sequences().goals(), nothing.sequences()
-        user = np.concatenate([self.goals.user, self.disliked.user])
-        item = np.concatenate([self.goals.item, self.disliked.item])
+            return self.sequences().target_events(), nothing.sequences()
+        user = np.concatenate([self.target_events.user, self.disliked.user])
+        item = np.concatenate([self.target_events.item, self.disliked.item])
         order = np.argsort(user, kind="stable")
-        hidden = replace(
+        excluded = replace(
             nothing,
             user=user[order],
             item=item[order],
             time=None,
             weight=None,
-            goal=None,
+            is_target=None,
         )
-        return hidden.sequences(), self.disliked.sequences()
+        return excluded.sequences(), self.disliked.sequences()
 
     @property
     def repeats(self) -> int:
-        """Number of goal events whose user has had one of the item before."""
-        return len(self.goals) - int(np.count_nonzero(self.goals.is_first))
+        """Number of target events whose user has had one of the item before."""
+        return len(self.target_events) - int(
+            np.count_nonzero(self.target_events.is_first)
+        )
 
     @property
     def has_weights(self) -> bool:
@@ -379,13 +384,13 @@ class Interactions:
 
     def sequences(self) -> Sequences:
         """Return each user's items in time order (no copy)."""
-        return Sequences(self._indptr, self.item, self.weight, self.goal)
+        return Sequences(self._indptr, self.item, self.weight, self.is_target)
 
     def to_table(self) -> pa.Table:
         """Return the rows by external id: user_id, item_id and, where known, timestamp and weight.
 
-        Where there is a goal, or something is disliked, a column `event` says so: goal, other or
-        disliked.
+        Where target events are marked, or something is disliked, a column `event` says so: target,
+        other or disliked.
         """
         columns = {
             "user_id": self.users.ids.take(pa.array(self.user)),
@@ -395,8 +400,8 @@ class Interactions:
             columns["timestamp"] = self.time
         if self.weight is not None:
             columns["weight"] = self.weight
-        if self.goal is not None or self.disliked is not None:
-            columns["event"] = np.where(self._is_goal, "goal", "other").tolist()
+        if self.is_target is not None or self.disliked is not None:
+            columns["event"] = np.where(self._target_mask, "target", "other").tolist()
         table = pa.table(columns)
         if self.disliked is None:
             return table
@@ -418,7 +423,7 @@ class Interactions:
             self.users,
             self.items,
             weight=rows_of(self.weight, rows),
-            goal=rows_of(self.goal, rows),
+            is_target=rows_of(self.is_target, rows),
             disliked=self.disliked,
         )
 
@@ -488,20 +493,20 @@ class Interactions:
             density=distinct / max(self.n_users * self.n_items, 1),
             tail_user_share=_tail_share(self.user, self.n_users),
             tail_item_share=_tail_share(self.item, self.n_items),
-            repeat_share=self.repeats / max(len(self.goals), 1),
+            repeat_share=self.repeats / max(len(self.target_events), 1),
         )
 
     @cached_property
     def digest(self) -> str:
-        """A hash of everything that can change a result: pairs, order, weights, goals and ids."""
+        """A hash of everything that can change a result: pairs, order, weights, targets and ids."""
         hasher = hashlib.sha256()
         for array in (self.user, self.item, self.time):
             rows = b"none" if array is None else np.ascontiguousarray(array).tobytes()
             hasher.update(rows)
         if self.weight is not None:
             hasher.update(b"weight" + np.ascontiguousarray(self.weight).tobytes())
-        if self.goal is not None:
-            hasher.update(b"goal" + np.ascontiguousarray(self.goal).tobytes())
+        if self.is_target is not None:
+            hasher.update(b"target" + np.ascontiguousarray(self.is_target).tobytes())
         if self.disliked:
             hasher.update(b"disliked" + self.disliked.digest.encode())
         hasher.update(self.users.digest.encode())

@@ -57,7 +57,7 @@ def load(  # noqa: PLR0913 (options are spelled out)
     weight: str | int | None = None,
     event: str | int | None = None,
     weights: Mapping[str, float] | None = None,
-    goal: str | Collection[str] | None = None,
+    target_events: str | Collection[str] | None = None,
     duplicates: Duplicates = "first",
     separator: str | None = None,
     header: bool | None = None,
@@ -80,9 +80,10 @@ def load(  # noqa: PLR0913 (options are spelled out)
     weight : name or position of a column that says how much a row counts (a rating, a number of
         plays), for models that use it (docs/data.md); "value" for the values of a matrix. Rows
         whose weight is missing, or not above 0, are counted in `.dropped`
-    event, weights, goal : name or position of the column of kinds of events; how much each kind
-        counts ({"view": 1, "purchase": 5}, times `weight`), below 0 for a dislike; the kinds that
-        are targets, of all. A kind without a weight is left out; without `weights` each counts 1
+    event, weights, target_events : name or position of the column of kinds of events; how much
+        each kind counts ({"view": 1, "purchase": 5}, times `weight`), below 0 for a dislike; the
+        kinds that are targets, of all. A kind without a weight is left out; without `weights` each
+        counts 1
     duplicates : what becomes of a (user, item) pair that occurs again: "first" keeps the first in
         time, "sum" the first with the sum of all weights (1 each without a column), "all" every
         event
@@ -105,8 +106,8 @@ def load(  # noqa: PLR0913 (options are spelled out)
     if min_rating is None and is_named and not Path(str(source)).exists():
         min_rating = DATASETS[str(source)].min_rating
     kinds = None
-    if event is not None or weights is not None or goal is not None:
-        kinds = EventKinds.asked(event, weights, goal)
+    if event is not None or weights is not None or target_events is not None:
+        kinds = EventKinds.from_arguments(event, weights, target_events)
     columns = {
         "user": user,
         "item": item,

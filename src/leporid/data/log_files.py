@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 from pyarrow import fs
 
 from leporid.data.columns import LoadReport, RawTable, ReadOptions, find_columns, listed
-from leporid.data.delimited import Layout, NoRowsError, batches_of, look, table_of
+from leporid.data.delimited import Layout, NoRowsError, batches_of, sniff, table_of
 from leporid.data.files import SourceFile, in_words
 from leporid.errors import DataError
 
@@ -182,7 +182,7 @@ def _text_tables(
     first: _TextColumns | None = None
     for part in parts:
         try:
-            layout = look(
+            layout = sniff(
                 part.file, options.separator, options.header, options.encoding
             )
             if first is None:

@@ -47,7 +47,7 @@ class KeptRows(NamedTuple):
     """Integers or text, like `user_values`."""
     dropped: dict[str, int]
     """Rows left out, by reason."""
-    goal: Mask | None
+    is_target: Mask | None
     """bool[n]: which events are targets; None: all."""
     disliked: Mask | None
     """bool[n]: which events are negative; None: none is."""
@@ -83,7 +83,7 @@ def to_interactions(
         items,
         dropped=rows.dropped,
         weight=rows.weight,
-        goal=rows.goal,
+        is_target=rows.is_target,
     )
     if rows.disliked is None:
         data = events.in_order(duplicates)
@@ -100,7 +100,7 @@ def _without_disliked(
 ) -> Interactions:
     """Keep negative events apart, and leave out all other events of what a user dislikes."""
     selected = events.select(is_disliked)
-    negative = replace(selected, goal=None, dropped=events.dropped).in_order()
+    negative = replace(selected, is_target=None, dropped=events.dropped).in_order()
     pairs = events.user.astype(np.int64) * events.n_items + events.item
     is_left_out = np.isin(pairs, pairs[is_disliked])
     if is_left_out.all():
@@ -180,7 +180,7 @@ def keep_rows(
         user_values,
         item_values,
         mask.dropped,
-        mask.kept_or_none(events.goal),
+        mask.kept_or_none(events.is_target),
         mask.kept_or_none(events.disliked),
     )
 
@@ -219,7 +219,7 @@ class _Events(NamedTuple):
 
     scale: NDArray[np.float64] | None = None
     """float64[rows]: the weight of its kind; None: all the same."""
-    goal: Mask | None = None
+    is_target: Mask | None = None
     """bool[rows]: whether the event is a target; None: all are."""
     disliked: Mask | None = None
     """bool[rows]: whether the event is negative; None: none is."""
@@ -234,16 +234,16 @@ def _events(
     origin = raw.report.origin
     code, values = coded(raw.columns["event"], "event", origin)
     names = [str(value) for value in values.to_pylist()]
-    weight_of_kind, is_goal = kinds.of(names, origin)
+    weight_of_kind, is_target = kinds.of(names, origin)
     mask.leave_out("missing event", code < 0)
     is_ignored = mask.keep & (weight_of_kind[code] == 0)
     for ignored in np.flatnonzero(np.bincount(code[is_ignored])):
         mask.leave_out(f"event {names[ignored]}", code == ignored)
     scale = None if kinds.weights is None else np.abs(weight_of_kind[code])
-    goal = None if is_goal is None else is_goal[code]
+    is_target = None if is_target is None else is_target[code]
     has_dislikes = (weight_of_kind < 0).any()
     disliked = weight_of_kind[code] < 0 if has_dislikes else None
-    return _Events(scale, goal, disliked)
+    return _Events(scale, is_target, disliked)
 
 
 def _weights(

@@ -22,8 +22,8 @@ class Sequences:
     """int32[n]: item indices, oldest first within a user."""
     weights: NDArray[np.float32] | None = None
     """float32[n]: how much each event counts; None: all the same."""
-    goal: Mask | None = None
-    """bool[n]: which events are of a goal; None: all of them."""
+    is_target: Mask | None = None
+    """bool[n]: which events are targets; None: all of them."""
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -85,15 +85,15 @@ class Sequences:
         rows.sum_duplicates()
         return rows
 
-    def goals(self) -> Self:
-        """Return the items of goal events alone."""
-        if self.goal is None:
+    def target_events(self) -> Self:
+        """Return the items of target events alone."""
+        if self.is_target is None:
             return self
-        goals_before = np.concatenate([[0], np.cumsum(self.goal)])
+        targets_before = np.concatenate([[0], np.cumsum(self.is_target)])
         return type(self)(
-            goals_before[self.indptr],
-            self.items[self.goal],
-            rows_of(self.weights, self.goal),
+            targets_before[self.indptr],
+            self.items[self.is_target],
+            rows_of(self.weights, self.is_target),
         )
 
     def _runs(
@@ -109,7 +109,7 @@ class Sequences:
             indptr,
             self.items[positions],
             rows_of(self.weights, positions),
-            rows_of(self.goal, positions),
+            rows_of(self.is_target, positions),
         )
 
 

@@ -32,7 +32,7 @@ RARE_REPEATS = 0.01
 
 _ARRAYS = "split.safetensors"
 _SUMMARY = SPLIT_SUMMARY
-_FORMAT = "leporid-split-2"
+_FORMAT = "leporid-split-3"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,19 +90,19 @@ class Split:
     def targets(self, part: Part, include_seen: bool | None = None) -> Interactions:
         """Return what is to be found in `part`, each item once.
 
-        Targets are goal events; repeats of what the user has already are among them only if
-        included.
+        Targets are items of target events; repeats of what the user has already are among them
+        only if included.
         """
         if include_seen is None:
             include_seen = self.include_seen
         key = part, include_seen
         # Models are evaluated on one split again and again.
         if key not in self._targets:
-            held_out = self.part(part).goals
+            held_out = self.part(part).target_events
             if include_seen:
                 is_target = held_out.is_first
             else:
-                is_target = held_out.first_after(self.known(part).goals)
+                is_target = held_out.first_after(self.known(part).target_events)
             if not is_target.all():
                 held_out = held_out.select(is_target)
             self._targets[key] = held_out
@@ -122,8 +122,8 @@ class Split:
         """Return the same parts with `include_seen` (None: as it is); warn if repeats are rare."""
         if include_seen is None or include_seen == self.include_seen:
             return self
-        test = self.test.goals
-        total = len(self.train_valid.goals) + len(test)
+        test = self.test.target_events
+        total = len(self.train_valid.target_events) + len(test)
         repeats = self.train_valid.repeats + len(test) - len(self.targets("test"))
         if include_seen and repeats < RARE_REPEATS * total:
             warn(

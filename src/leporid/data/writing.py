@@ -19,7 +19,7 @@ def write_log(data: Interactions | pa.Table, path: str | Path) -> Path:
     The columns are those of a table, or user_id, item_id and, where known, timestamp and weight.
     `load` of the file gives the same interactions: with `weight="weight"`, and with
     `duplicates="all"` where there are repeats. Where there is a column `event` (`to_table`), with
-    `event="event", weights={"goal": 1, "other": 1, "disliked": -1}, goal="goal"`.
+    `event="event", weights={"target": 1, "other": 1, "disliked": -1}, target_events="target"`.
     """
     if not isinstance(data, Interactions | pa.Table):
         raise ConfigError(

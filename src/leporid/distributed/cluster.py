@@ -188,12 +188,12 @@ class Cluster:
         versions = self.client.run(_worker_version, on_error="return")
         for address, version in versions.items():
             if isinstance(version, str | ImportError) and version != __version__:
-                found = "no leporid"
+                installed = "no leporid"
                 if isinstance(version, str):
-                    found = f"leporid {version}"
+                    installed = f"leporid {version}"
                 raise ClusterError(
-                    f"the Dask worker at {address} has {found} and this process has {__version__}: "
-                    f"install the same version on both"
+                    f"the Dask worker at {address} has {installed} and this process has "
+                    f"{__version__}: install the same version on both"
                 )
 
 

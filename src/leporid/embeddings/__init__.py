@@ -24,7 +24,7 @@ out_of_sample  Out-of-sample extension of eigenvectors to new rows
 probe          The choice of settings of `leporid` by a probe inside the training data
 random         `random`: independent normal numbers
 registry       The names of the methods, resolved on first use
-row_lengths    The lengths of the rows of `leporid`
+row_norm       The lengths of the rows of `leporid`
 saved          The folder in which a fitted estimator is saved
 scaling        The scaling of initial vectors before a model trains them
 streaming      `embed_stored`: `le` and `leporid` for data that does not fit into memory

@@ -20,7 +20,7 @@ from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.node2vec import in_row
 from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError
-from leporid.kernel import below, kernel, next_state, stream, to_bits
+from leporid.kernel import kernel, next_state, randint, stream, to_bits
 from leporid.progress import ProgressLike
 
 _BLOCKS = 16
@@ -170,12 +170,12 @@ def train_round(  # noqa: PLR0913 - a compiled kernel
         state = stream(seed, name, np.uint64(block))
         for _ in range(count):
             state = next_state(state)
-            pair = pairs[start + below(to_bits(state), count)]
+            pair = pairs[start + randint(to_bits(state), count)]
             u = pair_user[pair]
             i = pair_item[pair]
             for _try in range(_TRIES):
                 state = next_state(state)
-                j = members[first + below(to_bits(state), size)]
+                j = members[first + randint(to_bits(state), size)]
                 if not in_row(indptr, indices, u, j):
                     bpr_update(users[u], items[i], items[j], step, regularization)
                     break

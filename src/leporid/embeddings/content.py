@@ -18,7 +18,7 @@ from leporid.embeddings.arrays import Float64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.eigenpairs import column_signs
 from leporid.embeddings.isolated import cleared
-from leporid.embeddings.row_lengths import with_size_one
+from leporid.embeddings.row_norm import with_size_one
 from leporid.embeddings.svd import largest_triplets
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded
 from leporid.errors import ConfigError

@@ -16,20 +16,20 @@ from leporid.embeddings.estimators import LaplacianEigenmaps, Leporid
 from leporid.embeddings.isolated import with_empty_rows
 from leporid.embeddings.landmarks import Landmarks, landmark_count
 from leporid.embeddings.probe import try_settings
-from leporid.embeddings.row_lengths import Lengths, with_lengths
+from leporid.embeddings.row_norm import RowNorm, with_row_norm
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded
 from leporid.progress import ProgressLike
 
 ALPHAS = (0.0, 0.5)
 """Candidates of `alpha`."""
-POWERS: tuple[tuple[Lengths, float], ...] = (
+POWERS: tuple[tuple[RowNorm, float], ...] = (
     ("popularity", 0.5),
     ("popularity", 0.6),
     ("popularity", 0.75),
     ("balanced", 0.3),
     ("balanced", 0.5),
 )
-"""Candidates of `lengths` and `popularity_power`."""
+"""Candidates of `row_norm` and `popularity_power`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +61,13 @@ class LEPORIDConfig(SpectralConfig):
     alpha: float | Literal["auto"] = setting(0.5, at_least=0, at_most=1)
     """Share of a node's degree that the largest degree replaces; 0 is plain LE. 'auto' chooses
     by a probe inside the training data."""
-    lengths: Lengths | Literal["auto"] = "as-is"
+    row_norm: RowNorm | Literal["auto"] = "as-is"
     """Rows as the solver gives them; of unit length; or items as sums of their users' unit vectors,
     longer the more popular they are, in one space with the users ('balanced': with columns of more
     equal weight). 'auto' chooses by the probe."""
     popularity_power: float = setting(0.6, at_least=0, at_most=1)
     """Item sums are divided by the item's interactions to this power (1: a mean). Chosen too where
-    `lengths` is 'auto'."""
+    `row_norm` is 'auto'."""
 
 
 class SpectralInitializer(Initializer):
@@ -132,13 +132,13 @@ class LeporidInitializer(SpectralInitializer):
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config
-        if config.alpha == "auto" or config.lengths == "auto":
+        if config.alpha == "auto" or config.row_norm == "auto":
             return self._fit_best(train, progress)
         embeddings = super()._fit(train, progress)
-        return with_lengths(
+        return with_row_norm(
             embeddings,
             train.csr(),
-            config.lengths,
+            config.row_norm,
             config.popularity_power,
         )
 
@@ -151,22 +151,22 @@ class LeporidInitializer(SpectralInitializer):
         config = self.config
 
         def fit_unscaled(part: Interactions, alpha: float) -> InitialEmbeddings:
-            settings = config.replace(alpha=alpha, lengths="as-is")
+            settings = config.replace(alpha=alpha, row_norm="as-is")
             return self._with(settings)._fit(part, progress)
 
         alphas = ALPHAS if config.alpha == "auto" else (config.alpha,)
         power = config.popularity_power
-        shapes: list[tuple[Lengths, float]]
-        if config.lengths == "auto":
+        shapes: list[tuple[RowNorm, float]]
+        if config.row_norm == "auto":
             shapes = [("as-is", power), ("unit", power), *POWERS]
         else:
-            shapes = [(config.lengths, power)]
+            shapes = [(config.row_norm, power)]
         candidates = try_settings(fit_unscaled, train, alphas, shapes)
         best = max(candidates, key=lambda candidate: candidate.ndcg)
 
         settings = config.replace(
             alpha=best.alpha,
-            lengths=best.lengths,
+            row_norm=best.row_norm,
             popularity_power=best.popularity_power,
         )
         embeddings = self._with(settings)._fit(train, progress)

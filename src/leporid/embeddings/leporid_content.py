@@ -4,10 +4,10 @@ Users, and items with enough interactions, have the vectors of `leporid`. Item i
 shared users (Jaccard, sum d_i) and n_i training interactions. Its k nearest items by content that
 have users get
 
-    C_ij = gamma(n_i) d_mean cos_ij / sum_l cos_il,    gamma(n) = gamma max(0, 1 - n / enough),
+    C_ij = gamma(n_i) d_mean cos_ij / sum_l cos_il,    gamma(n) = gamma max(0, 1 - n / m),
 
-d_mean the mean of the d_i, and the out-of-sample extension (`embeddings.out_of_sample`) with
-weights w = J_i + C_i gives its vector,
+d_mean the mean of the d_i, m the setting `min_interactions`, and the out-of-sample extension
+(`embeddings.out_of_sample`) with weights w = J_i + C_i gives its vector,
 
     q_i = (1 / mu) sum_j w_j q_j / sqrt(d_reg_i d_reg_j).
 """
@@ -53,7 +53,7 @@ class LEPORIDContentConfig(SpectralConfig):
     gamma: float = setting(1.0, at_least=0)
     """Weight of the content edges of an item without interactions, relative to the edges of an
     average item."""
-    enough: float = setting(1.0, at_least=1)
+    min_interactions: float = setting(1.0, at_least=1)
     """Interactions from which on an item has no content edges. Their weight falls linearly from
     none on; at 1 only items without users have them."""
 
@@ -122,7 +122,7 @@ class LEPORIDContent(SpectralInitializer):
         self._fitted = _FittedItems(train, copy(estimator), mean_degree)
 
         interactions = np.bincount(train.item, minlength=train.n_items)
-        sparse_items = np.flatnonzero(interactions < config.enough)
+        sparse_items = np.flatnonzero(interactions < config.min_interactions)
         edges = self._edges(
             features.matrix,
             interactions,
@@ -156,7 +156,7 @@ class LEPORIDContent(SpectralInitializer):
             mean_degree,
             self.config.content_k,
             self.config.gamma,
-            self.config.enough,
+            self.config.min_interactions,
             rows,
             linked,
         )
@@ -203,7 +203,7 @@ def content_edges(
     d_mean: float,
     k: int,
     gamma: float,
-    enough: float,
+    min_interactions: float,
     rows: Int64Array | None = None,
     among: BoolArray | None = None,
 ) -> sparse.csr_array:
@@ -215,7 +215,7 @@ def content_edges(
         rows = np.arange(features.shape[0])
     nearest = nearest_by_content(features, rows, k, interactions, among)
     total = np.asarray(nearest.sum(axis=1)).ravel()
-    weight = d_mean * gamma * np.maximum(0, 1 - interactions[rows] / enough)
+    weight = d_mean * gamma * np.maximum(0, 1 - interactions[rows] / min_interactions)
     scale = weight / np.where(total > 0, total, 1.0)
     return sparse.csr_array(sparse.diags_array(scale) @ nearest)
 

@@ -23,7 +23,7 @@ from leporid.data import Interactions
 from leporid.embeddings.arrays import Float32Array, Float64Array, Int32Array, Int64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.vectors import InitialEmbeddings
-from leporid.kernel import below, kernel, next_state, stream, to_bits, uniform
+from leporid.kernel import kernel, next_state, randint, stream, to_bits, uniform
 from leporid.progress import ProgressLike
 
 _NODES_PER_REPLICA = 4096
@@ -182,7 +182,7 @@ def biased_step(
     largest = max(back, 1.0, out)
     while True:
         state = next_state(state)
-        candidate = indices[start + below(to_bits(state), degree)]
+        candidate = indices[start + randint(to_bits(state), degree)]
         if smallest == largest:
             return candidate, state
         state = next_state(state)
@@ -214,7 +214,7 @@ def walk_into(
     state = next_state(stream(seed, name, np.uint64(1)))
     walk[0] = start
     degree = indptr[start + 1] - indptr[start]
-    walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
+    walk[1] = indices[indptr[start] + randint(to_bits(state), degree)]
     for step in range(2, len(walk)):
         following, state = biased_step(
             indptr,
@@ -380,7 +380,7 @@ def train_round(  # noqa: PLR0913 - a compiled kernel
             state = stream(seed, np.uint64(w), np.uint64(epoch + 2))
             for position in range(length):
                 state = next_state(state)
-                reach = 1 + below(to_bits(state), window)
+                reach = 1 + randint(to_bits(state), window)
                 window_start = max(0, position - reach)
                 window_stop = min(length, position + reach + 1)
                 n_contexts = 0
@@ -393,7 +393,7 @@ def train_round(  # noqa: PLR0913 - a compiled kernel
                 n_targets = 1
                 for _ in range(negatives):
                     state = next_state(state)
-                    cell = below(to_bits(state), n)
+                    cell = randint(to_bits(state), n)
                     state = next_state(state)
                     if uniform(to_bits(state)) >= chance[cell]:
                         cell = np.int64(other[cell])

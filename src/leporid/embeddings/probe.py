@@ -1,4 +1,4 @@
-"""The choice of `alpha` and `lengths` of `leporid` by a probe inside the training data.
+"""The choice of `alpha` and `row_norm` of `leporid` by a probe inside the training data.
 
 The probe never sees validation or test: the newest tenth of each user's training interactions is
 held out, every candidate is fitted on the rest, and its item vectors predict what was held out.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from leporid import evaluation
 from leporid.config import JsonValue
 from leporid.data import Interactions, Split, random_split, temporal_split
-from leporid.embeddings.row_lengths import Lengths, with_lengths
+from leporid.embeddings.row_norm import RowNorm, with_row_norm
 from leporid.embeddings.vectors import InitialEmbeddings
 
 
@@ -18,7 +18,7 @@ class ProbedSettings(NamedTuple):
     """Settings of `leporid` that the probe can choose, and how well they predict."""
 
     alpha: float
-    lengths: Lengths
+    row_norm: RowNorm
     popularity_power: float
     ndcg: float
     """NDCG@10 on the held-out training interactions."""
@@ -27,7 +27,7 @@ class ProbedSettings(NamedTuple):
         """Return the settings alone."""
         return {
             "alpha": self.alpha,
-            "lengths": self.lengths,
+            "row_norm": self.row_norm,
             "popularity_power": self.popularity_power,
         }
 
@@ -36,9 +36,9 @@ def try_settings(
     fit: Callable[[Interactions, float], InitialEmbeddings],
     train: Interactions,
     alphas: Sequence[float],
-    shapes: Sequence[tuple[Lengths, float]],
+    shapes: Sequence[tuple[RowNorm, float]],
 ) -> list[ProbedSettings]:
-    """Probe every combination of an alpha and a shape: `lengths` and `popularity_power`.
+    """Probe every combination of an alpha and a shape: `row_norm` and `popularity_power`.
 
     `fit(part, alpha)` gives embeddings whose rows have their own lengths.
     """
@@ -47,10 +47,10 @@ def try_settings(
     candidates = []
     for alpha in alphas:
         embeddings = fit(split.train, alpha)
-        for lengths, power in shapes:
-            shaped = with_lengths(embeddings, matrix, lengths, power)
+        for row_norm, power in shapes:
+            shaped = with_row_norm(embeddings, matrix, row_norm, power)
             quality = evaluation.probe((None, shaped.items.vectors), split).value()
-            candidates.append(ProbedSettings(alpha, lengths, power, quality["items"]))
+            candidates.append(ProbedSettings(alpha, row_norm, power, quality["items"]))
     return candidates
 
 

@@ -76,10 +76,10 @@ def embed_stored(
         )
     config = initializer.config
     if isinstance(config, LEPORIDConfig) and (
-        config.lengths != "as-is" or config.alpha == "auto"
+        config.row_norm != "as-is" or config.alpha == "auto"
     ):
         raise ConfigError(
-            "a memory limit works without lengths and alpha='auto': leave them out"
+            "a memory limit works without row_norm and alpha='auto': leave them out"
         )
     limit = parse_memory(memory)
     workers = resolve_threads(threads)

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import check_sealed, read_arrays, write_arrays
+from leporid.artifacts import check_has_checksum, read_arrays, write_arrays
 from leporid.config import JsonValue
 from leporid.data import IdMap
 from leporid.embeddings.arrays import BoolArray, Float32Array, Float64Array, FloatArray
 from leporid.errors import DataError, warn
 
-_FORMAT = "leporid.embeddings.2"
+_FORMAT = "leporid.embeddings.3"
 """Format of the files, which `InitialEmbeddings.load` compares."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -106,7 +106,7 @@ class InitialEmbeddings:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write one sealed safetensors file: vectors, eigenvalues, ids and provenance.
+        """Write one safetensors file with a checksum: vectors, eigenvalues, ids and provenance.
 
         Tensors `users` and `items` are float32[n, d]; beside them `users.eigenvalues` and the
         arrays of `IdMap.to_arrays`, such as `users.ids`.
@@ -121,7 +121,9 @@ class InitialEmbeddings:
             if ids is not None:
                 arrays |= ids.to_arrays(f"{side}.")
         text = json.dumps(provenance, sort_keys=True, ensure_ascii=False)
-        write_arrays(path, arrays, {"format": _FORMAT, "provenance": text}, sealed=True)
+        write_arrays(
+            path, arrays, {"format": _FORMAT, "provenance": text}, checksum=True
+        )
         return Path(path)
 
     @classmethod
@@ -134,7 +136,7 @@ class InitialEmbeddings:
                 f"embed again"
             )
         if metadata:  # other programs write none
-            check_sealed(path, metadata)
+            check_has_checksum(path, metadata)
         try:
             provenance = json.loads(metadata.get("provenance", "{}"))
             users, user_ids = _read_side(arrays, "users", provenance)

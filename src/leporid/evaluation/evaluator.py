@@ -60,11 +60,11 @@ def evaluate(  # noqa: PLR0913 (options are spelled out)
 ) -> MetricTable:
     """Rank every candidate for every user with items in `part`, and compare.
 
-    Candidates are the items the user neither has (of the goal, if there is one) nor dislikes in
-    `split.known(part)`; a held-out item that is none is left out, counted in `.repeated`. Nothing
-    is sampled, ties go to the smaller item index. Indices are scored in chunks that fit the free
-    memory, which never changes the result. Indices without items in `part` are left out and counted
-    in `.skipped`; those without a training interaction are ranked, and a stratum ('cold-users').
+    Candidates are the items that the user neither has in a target event of `split.known(part)` nor
+    dislikes; a held-out item that is none is left out, counted in `.repeated`. Nothing is sampled,
+    ties go to the smaller item index. Indices are scored in chunks that fit the free memory, which
+    never changes the result. Indices without items in `part` are left out and counted in
+    `.skipped`; those without a training interaction are ranked, and a stratum ('cold-users').
 
     Parameters
     ----------
@@ -100,17 +100,17 @@ def evaluate(  # noqa: PLR0913 (options are spelled out)
     elif isinstance(model, TopK):
         top = _given_lists(model, split, users, n)
     else:
-        check_not_fitted_on(model, split.part(part).goals, part)
+        check_not_fitted_on(model, split.part(part).target_events, part)
         known = split.known(part)
         score = score_function(model, split, known.sequences())
-        hidden = known.hidden(include_seen)
+        excluded = known.excluded_items(include_seen)
         reporter = make_progress(progress)
         step = chunk_rows(split.n_items, batch_size)
         reporter.start("evaluate", total=len(users))
         top = np.empty((len(users), n), dtype=np.int32)
         for start in range(0, len(users), step):
             chunk = users[start : start + step]
-            seen = hidden.take(chunk)
+            seen = excluded.take(chunk)
             top[start : start + step] = _best_items(
                 score(chunk), chunk, split, n, seen, rules
             )
@@ -188,9 +188,9 @@ def _items_to_find(
 ) -> tuple[Interactions, int]:
     """Return the items to find, each once, and how many others their users have already."""
     held_out = split.targets(part, include_seen)
-    n_distinct = np.count_nonzero(split.part(part).goals.is_first)
+    n_distinct = np.count_nonzero(split.part(part).target_events.is_first)
     if not n_distinct:
-        what = "is empty" if not len(split.part(part)) else "has no event of the goal"
+        what = "is empty" if not len(split.part(part)) else "has no target event"
         raise DataError(
             f"the {part} part of the split {what}: there is nothing to evaluate on"
         )

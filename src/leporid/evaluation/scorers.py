@@ -162,7 +162,7 @@ def check_not_fitted_on(
     """Refuse a final model that was fitted on the held-out part, which it would seem to predict."""
     if not isinstance(model, FittedModel) or not model.fitting.final:
         return
-    if np.isin(_pairs(held_out), _pairs(model.train.goals)).any():
+    if np.isin(_pairs(held_out), _pairs(model.train.target_events)).any():
         raise DataError(
             f"this is a final model, fitted on the {part} part too: evaluate the validated one "
             f"(the run's folder, or model.validated after leporid.train(..., final=True))"

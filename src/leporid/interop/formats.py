@@ -113,9 +113,9 @@ def write_benchmark(
 
     RecBole looks for them in a folder of the data set's name, which is the default of `name`.
     """
-    if split.train.goal is not None or split.train.disliked is not None:
+    if split.train.is_target is not None or split.train.disliked is not None:
         raise ConfigError(
-            "RecBole's files know no goal and no dislikes: load without events"
+            "RecBole's files know no target events and no dislikes: load without events"
         )
     folder = Path(folder)
     name = name or folder.resolve().name

@@ -121,35 +121,35 @@ def compare(
         exported = lists[first : first + step]
         if model.vectors_rank == "everything":
             # Targets never show what a user has seen, whatever the model was fitted for.
-            own = model.top_k(chunk, n, include_seen=False).items
-            share = _shares_found(own, exported)
-            is_equal = _equal_up_to_rounding(model, chunk, own, exported)
+            expected = model.top_k(chunk, n, include_seen=False).items
+            share = _shares_found(expected, exported)
+            is_equal = _equal_up_to_rounding(model, chunk, expected, exported)
         else:
-            own = vectors.top_k(vectors.users[chunk], vectors.seen.take(chunk), n)
-            share = _shares_found(own, exported)
+            expected = vectors.top_k(vectors.users[chunk], vectors.seen.take(chunk), n)
+            share = _shares_found(expected, exported)
             is_equal = share == 1
         equal += int(is_equal.sum())
         recall += float(share.sum())
     return Parity(len(users), n, equal, recall / max(len(users), 1))
 
 
-def _shares_found(own: Positions, exported: Positions) -> NDArray[np.float64]:
+def _shares_found(expected: Positions, exported: Positions) -> NDArray[np.float64]:
     """Return, per user, the share of the model's items that the exported list has."""
-    found = [
+    n_shared = [
         len(np.intersect1d(items[items >= 0], other))
-        for items, other in zip(own, exported, strict=True)
+        for items, other in zip(expected, exported, strict=True)
     ]
-    return np.asarray(np.array(found) / np.maximum((own >= 0).sum(axis=1), 1))
+    return np.asarray(np.array(n_shared) / np.maximum((expected >= 0).sum(axis=1), 1))
 
 
 def _equal_up_to_rounding(
-    model: Recommender, users: Positions, own: Positions, exported: Positions
+    model: Recommender, users: Positions, expected: Positions, exported: Positions
 ) -> NDArray[np.bool_]:
     """Return, per user, whether both lists have the same scores at every rank."""
     scores = model.score(users)
     largest = np.abs(scores).max(axis=1, keepdims=True)
-    own_scores = np.take_along_axis(scores, np.maximum(own, 0), axis=1)
+    expected_scores = np.take_along_axis(scores, np.maximum(expected, 0), axis=1)
     exported_scores = np.take_along_axis(scores, np.maximum(exported, 0), axis=1)
-    is_close = np.abs(own_scores - exported_scores) <= _ROUNDING * largest
-    is_same = (is_close & (exported >= 0)) | (own < 0)
+    is_close = np.abs(expected_scores - exported_scores) <= _ROUNDING * largest
+    is_same = (is_close & (exported >= 0)) | (expected < 0)
     return np.asarray(is_same.all(axis=1))

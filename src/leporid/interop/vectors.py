@@ -52,7 +52,7 @@ class ModelVectors:
             items=model.item_vectors(),
             user_ids=model.users,
             item_ids=model.items,
-            seen=model.known.hidden(),
+            seen=model.known.excluded_items(),
         )
 
     @classmethod
@@ -86,14 +86,14 @@ class ModelVectors:
         """Number of entries of a vector."""
         return int(self.items.shape[1])
 
-    def top_k(self, queries: Vectors, hidden: Sequences, n: int) -> Positions:
+    def top_k(self, queries: Vectors, excluded: Sequences, n: int) -> Positions:
         """Return the best `n` items for user vectors, by the products themselves."""
         lists = [np.empty((0, n), np.int32)]
         step = chunk_rows(len(self.items))
         for first in range(0, len(queries), step):
             products = queries[first : first + step] @ self.items.T
             rows = np.arange(first, first + len(products))
-            lists.append(masked_top_k(products, n, seen=hidden.take(rows)).items)
+            lists.append(masked_top_k(products, n, seen=excluded.take(rows)).items)
         return np.concatenate(lists)
 
 

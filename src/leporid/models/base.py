@@ -78,9 +78,9 @@ class Recommender(abc.ABC):
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
     not, and `include_seen` says whether lists may show what a user has already; None does as the
-    model was fitted (`train(..., include_seen=True)`). What a user dislikes is hidden in any case.
-    `rules` are `Rules.bind(model.item_columns(items))`. An unknown id is an `UnknownIdError`; in a
-    history it is left out and counted in a `LeporidWarning`.
+    model was fitted (`train(..., include_seen=True)`). What a user dislikes is always
+    excluded. `rules` are `Rules.bind(model.item_columns(items))`. An unknown id is an
+    `UnknownIdError`; in a history it is left out and counted in a `LeporidWarning`.
     """
 
     name: ClassVar[str]
@@ -119,7 +119,7 @@ class Recommender(abc.ABC):
             raise ConfigError(
                 f"{self.name} takes {article(self.config_class.__name__)}, not {config!r}"
             )
-        self.asked = config
+        self.requested = config
         """The settings that were asked for."""
         self.config = config
         """The settings that were asked for, with "auto" replaced by what a fit has found."""
@@ -138,7 +138,7 @@ class Recommender(abc.ABC):
         state = "not fitted"
         if self._known is not None:
             state = f"fitted on {len(self.users):,} users, {len(self.items):,} items"
-        changed = self.asked.changed_words()
+        changed = self.requested.changed_words()
         words = f"{changed}; {state}" if changed else state
         return f"{type(self).__name__}({words})"
 
@@ -172,12 +172,12 @@ class Recommender(abc.ABC):
         candidates: int,
         *,
         histories: Sequences | None = None,
-        hidden: Sequences,
+        excluded: Sequences,
     ) -> TopK | None:
         """Return the best `n` items by a cheap first stage that keeps only `candidates` of them.
 
         None where there is no such stage, or where it would not be cheaper. With `users=None` the
-        `histories` are those of new users. `hidden` has one row per user: items not to return.
+        `histories` are those of new users. `excluded` has one row per user: items not to return.
         """
         return None
 
@@ -520,7 +520,7 @@ class Recommender(abc.ABC):
                 f"(see `leporid models`)",
                 4,
             )
-        self.config = self.asked
+        self.config = self.requested
         self.fitting = Fitting(include_seen=split.include_seen)
         self._known = None
         self._train = split.train
@@ -535,13 +535,13 @@ class Recommender(abc.ABC):
 
     def _refit(
         self,
-        whole: Split,
+        full_split: Split,
         init: InitialEmbeddings | Recommender | None,
         context: FitContext,
     ) -> Self:
         """Fit a new model with the same settings on a split that holds nothing out."""
         model = type(self)(self.config)
-        return model.fit(whole, seed=self.fitting.seed, context=context)
+        return model.fit(full_split, seed=self.fitting.seed, context=context)
 
     def _top_k(
         self,
@@ -551,13 +551,13 @@ class Recommender(abc.ABC):
         allowed: Allowed,
     ) -> TopK:
         """Return the best `n` allowed items for user indices."""
-        hidden = self.known.hidden(self.shows(include_seen))
+        excluded = self.known.excluded_items(self.shows(include_seen))
         return rank_in_chunks(
             lambda part: self.score(users[part]),
             count=len(users),
             n=n,
             n_items=self.known.n_items,
-            seen=hidden.take(users),
+            seen=excluded.take(users),
             allowed=allowed,
         )
 

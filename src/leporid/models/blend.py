@@ -128,11 +128,11 @@ class Blend(Recommender):
 
     def _refit(
         self,
-        whole: Split,
+        full_split: Split,
         init: InitialEmbeddings | Recommender | None,
         context: FitContext,
     ) -> Self:
-        members = [member.refit(whole, context=context) for member in self.members]
+        members = [member.refit(full_split, context=context) for member in self.members]
         return self.of(members, self.config.members)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
@@ -163,13 +163,13 @@ class Blend(Recommender):
             np.zeros_like(scores[0]),
             min(self.config.depth, scores[0].shape[1]),
         )
-        hidden = None if self.fitting.include_seen else seen.goals()
+        excluded = None if self.fitting.include_seen else seen.target_events()
         behind = 1 / (self.config.damping + depth)
         votes = (1 / (self.config.damping + np.arange(depth)) - behind).astype(
             np.float32
         )
-        for weight, own in zip(weights, scores, strict=True):
-            top = masked_top_k(own, depth, seen=hidden).items
+        for weight, member_scores in zip(weights, scores, strict=True):
+            top = masked_top_k(member_scores, depth, seen=excluded).items
             rows, ranks = np.nonzero(top >= 0)
             fused[rows, top[rows, ranks]] += np.float32(weight) * votes[ranks]
             fused += np.float32(weight * behind)
@@ -226,9 +226,9 @@ def pick_blend(
     users evaluates the blend that the other half picks. None where no second member helps.
     """
     users = np.unique(part.test.user)
-    some = slice(None, None, -(-len(users) // _MAX_USERS))
-    part = replace(part, test=part.test.select(np.isin(part.test.user, users[some])))
-    lists = [top[some] for top in lists]
+    sample = slice(None, None, -(-len(users) // _MAX_USERS))
+    part = replace(part, test=part.test.select(np.isin(part.test.user, users[sample])))
+    lists = [top[sample] for top in lists]
     even = np.arange(len(lists[0])) % 2 == 0
     known: dict[tuple[int, ...], NDArray[np.float64]] = {}
 
@@ -297,8 +297,8 @@ def _evaluated(
     top = np.full((part.n_users, cut), -1, np.int32)
     top[np.unique(part.test.user)] = lists[:, :cut]
     families = [name.partition("@")[0] for name in ingredients(metric)]
-    given = TopK(top, np.zeros(top.shape, np.float32))
-    return evaluate(given, part, at=(cut,), metrics=families).columns(metric)
+    ranking = TopK(top, np.zeros(top.shape, np.float32))
+    return evaluate(ranking, part, at=(cut,), metrics=families).columns(metric)
 
 
 def _value(columns: NDArray[np.float64]) -> float:

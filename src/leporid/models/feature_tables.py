@@ -53,7 +53,7 @@ def better_without_features(
     checkpoint = context.checkpoint
     if checkpoint is not None:
         checkpoint = checkpoint / "without features"
-    settings = with_features.asked.replace(item_table="", user_table="")
+    settings = with_features.requested.replace(item_table="", user_table="")
     plain = type(with_features)(settings)
     plain.fit(
         split,

@@ -30,7 +30,7 @@ class Schedule(NamedTuple):
         return settings.replace(
             steps=self.steps,
             stop_at=self.stop_at,
-            passes=0.0,
+            epochs=0.0,
             eval_every=0,
         )
 

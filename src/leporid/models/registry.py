@@ -59,7 +59,7 @@ GENERAL: dict[str, SettingValue] = {
     "schedule": "inverse-root",
     "ema_share": 0.1,
     "steps": 10_000,
-    "passes": 0.0,
+    "epochs": 0.0,
     "eval_every": 125,
     "patience": 4,
 }

@@ -27,7 +27,7 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import DataError
 from leporid.models.fitted_arrays import Arrays, arrays_under
 
-_FORMAT = 3
+_FORMAT = 4
 _WEIGHTS_FILE = "weights.safetensors"
 _MODEL_FILE = "model.json"
 _CHECKPOINT_FOLDER = "checkpoint"

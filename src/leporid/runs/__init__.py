@@ -7,7 +7,7 @@ compare    Runs side by side: intervals, paired tests, and the page of `leporid 
 execution  `RunSpec`, `execute` and `Run`
 folder     The folder of a run: `save_run`, `execute_to_folder`, `read_run`
 grid       `ExperimentSpec` (a TOML file), its `Cell`s, and the runner: resumable, shared
-journal    `Journal`: finished work as JSON lines; `claim`: one process per piece of work
+journal    `Journal`: finished work as JSON lines; `try_lock`: one process per piece of work
 meter      `Meter`: wall-clock time and peak memory of a block of code
 proposals  The settings that Optuna wants to try next
 record     `RunRecord`: one run as JSON; `Results` of grids

@@ -24,9 +24,9 @@ from .grid import read_experiment as read_experiment
 from .grid import run_cell as run_cell
 from .grid import run_grid as run_grid
 from .journal import Event as Event
-from .journal import Form as Form
 from .journal import Journal as Journal
-from .journal import claim as claim
+from .journal import Schema as Schema
+from .journal import try_lock as try_lock
 from .meter import Meter as Meter
 from .record import Results as Results
 from .record import RunRecord as RunRecord

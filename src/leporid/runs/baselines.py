@@ -181,8 +181,8 @@ def against_baselines(
         )
     specs = baseline_specs(split)
     if fitted is not None:
-        own = ModelSpec(type(fitted), fitted.asked)
-        specs = tuple(spec for spec in specs if not is_same(spec, own))
+        fitted_spec = ModelSpec(type(fitted), fitted.requested)
+        specs = tuple(spec for spec in specs if not is_same(spec, fitted_spec))
     reporter = make_progress(progress)
     baselines = fit_baselines(specs, split, reporter)
     if reporter is not progress:

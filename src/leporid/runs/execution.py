@@ -129,7 +129,7 @@ def evaluate_run(
     if outcomes is None:
         outcomes = evaluate(model, split, at=spec.cutoffs)
     validation: dict[str, float] = {}
-    if len(split.valid.goals):
+    if len(split.valid.target_events):
         validation = evaluate(model, split, at=spec.cutoffs, part="valid").mean()
     return Run(spec, split, model, outcomes, validation, cost)
 

@@ -1,6 +1,6 @@
 """A grid of runs: `ExperimentSpec` (one TOML file), its `Cell`s, and the runner.
 
-Every worker runs the same loop over the same cells: skip what has a record, claim what has not,
+Every worker runs the same loop over the same cells: skip what has a record, lock what has not,
 run it, write the record atomically. More processes or machines on one directory need nothing else.
 """
 
@@ -21,7 +21,7 @@ from leporid.machine import check_device, versions
 from leporid.models import FitContext, ModelSpec, fit_init
 from leporid.progress import Progress, make_progress
 from leporid.runs.execution import CUTOFFS, Run, RunSpec, execute
-from leporid.runs.journal import claim
+from leporid.runs.journal import try_lock
 from leporid.runs.record import Results, RunRecord, record_key, record_of
 from leporid.runs.tuning import tune
 
@@ -347,7 +347,7 @@ def run_grid(
         has_failed = failure_file(root, cell).is_file()
         if root.get(cell.key) or (has_failed and not retry_failed):
             continue
-        with claim(root.path(cell.key, ".claim")) as mine:
+        with try_lock(root.path(cell.key, ".lock")) as mine:
             if mine and not root.get(cell.key):
                 run_into(root, cell, device=device, progress=progress)
     return {cell.spec_hash: outcome_of(root, cell) for cell in cells}

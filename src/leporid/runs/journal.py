@@ -1,6 +1,6 @@
-"""One journal of finished work, and claims that give one piece of work to one process.
+"""One journal of finished work, and locks that give one piece of work to one process.
 
-A killed search or study reads its journal and goes on. The operating system releases the claim of
+A killed search or study reads its journal and goes on. The operating system releases the lock of
 a process that dies. Hosts can share a folder on any file system that has locks (NFS has them).
 """
 
@@ -19,13 +19,13 @@ from leporid.errors import ConfigError, DataError, warn
 
 Event: TypeAlias = dict[str, Any]
 """A line of a journal. What it must hold is checked when it is read."""
-Form: TypeAlias = type | Sequence["Form"] | Mapping[str, "Form"]
-"""What an event must hold: a type (float: any finite number), `[form]`, or `{name: form}`."""
+Schema: TypeAlias = type | Sequence["Schema"] | Mapping[str, "Schema"]
+"""What an event must hold: a type (float: any finite number), `[schema]`, or `{name: schema}`."""
 
 
 @contextmanager
-def claim(path: Path) -> Iterator[bool]:
-    """Try to claim; yields True to exactly one worker, which holds it until the block ends."""
+def try_lock(path: Path) -> Iterator[bool]:
+    """Try to lock; yields True to exactly one worker, which holds the lock until the block ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
@@ -56,12 +56,12 @@ class Journal:
         question: Mapping[str, JsonValue],
         *,
         study: str = "",
-        forms: Mapping[str, Form] | None = None,
+        schemas: Mapping[str, Schema] | None = None,
     ) -> None:
         self.path = path
         self._study = study
-        self._forms = forms or {}
-        self._claims = Path(f"{path}.claims")
+        self._schemas = schemas or {}
+        self._locks = Path(f"{path}.locks")
         self.events: list[Event] = []
         self._skipped: set[int] = set()
         self.reload()
@@ -81,9 +81,9 @@ class Journal:
                     f"output folder, storage file or study name"
                 )
 
-    def claim(self, name: str) -> AbstractContextManager[bool]:
-        """Claim a piece of work that this journal tells of."""
-        return nullcontext(True) if self.path is None else claim(self._claims / name)
+    def try_lock(self, name: str) -> AbstractContextManager[bool]:
+        """Try to lock a piece of work that this journal tells of."""
+        return nullcontext(True) if self.path is None else try_lock(self._locks / name)
 
     def append(self, event: str, **fields: object) -> Event:
         """Write an event, whose fields JSON can hold; it is on disk when this returns."""
@@ -103,8 +103,8 @@ class Journal:
         return row
 
     def _write(self, path: Path, line: str) -> None:
-        self._claims.mkdir(parents=True, exist_ok=True)
-        with FileLock(self._claims / "append"), open(path, "ab+") as file:
+        self._locks.mkdir(parents=True, exist_ok=True)
+        with FileLock(self._locks / "append"), open(path, "ab+") as file:
             # A line that a kill cut short must not swallow this one.
             file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
             is_torn = file.read() not in (b"", b"\n")
@@ -126,7 +126,7 @@ class Journal:
             except (json.JSONDecodeError, RecursionError):
                 continue  # cut short by a kill: what it told is done again
             fault = fault_of(event, {"event": str})
-            fault = fault or fault_of(event, self._forms.get(event["event"], {}))
+            fault = fault or fault_of(event, self._schemas.get(event["event"], {}))
             if fault and number not in self._skipped:
                 self._skipped.add(number)
                 warn(
@@ -142,24 +142,24 @@ class Journal:
         return [event for event in self.events if event["event"] in kinds]
 
 
-def fault_of(value: object, form: Form, name: str = "it") -> str:
-    """Say what is wrong with a value; empty if it has the form."""
-    if isinstance(form, Mapping):
+def fault_of(value: object, schema: Schema, name: str = "it") -> str:
+    """Say what is wrong with a value; empty if it has the schema."""
+    if isinstance(schema, Mapping):
         if not isinstance(value, dict):
             return f"{name} is {value!r}"
-        for key, part in form.items():
+        for key, part in schema.items():
             if key not in value:
                 return f"{name} has no {key!r}"
             fault = fault_of(value[key], part, f"its {key!r}")
             if fault:
                 return fault
         return ""
-    if isinstance(form, Sequence):
+    if isinstance(schema, Sequence):
         if not isinstance(value, list):
             return f"{name} is {value!r}"
-        faults = (fault_of(entry, form[0], "an entry") for entry in value)
+        faults = (fault_of(entry, schema[0], "an entry") for entry in value)
         return next(filter(None, faults), "")
-    return "" if is_of_type(value, form) else f"{name} is {value!r}"
+    return "" if is_of_type(value, schema) else f"{name} is {value!r}"
 
 
 def is_of_type(value: object, kind: type) -> bool:

@@ -69,8 +69,8 @@ class RunRecord(Config):
         """Make a record whose `versions` and `spec_hash` are computed unless they are passed."""
         fields.setdefault("versions", versions())
         if fields.get("spec_hash") is None:
-            asked = {key: fields.get(key) for key in _SPEC}
-            fields["spec_hash"] = canonical_hash(asked, 12)
+            request = {key: fields.get(key) for key in _SPEC}
+            fields["spec_hash"] = canonical_hash(request, 12)
         return cls.from_dict(fields)
 
     def validate(self) -> None:

@@ -83,13 +83,13 @@ def training_charts(model: Recommender, record: RunRecord) -> str:
 
 
 def hits_in_words(
-    own: float, others: Mapping[str, float], n: int = 10, of: str = ""
+    value: float, others: Mapping[str, float], n: int = 10, of: str = ""
 ) -> str:
     """Put HR@n into words: "Of 100 users 69 find something ...; with the bestsellers 53."."""
     count = "ten" if n == 10 else str(n)
-    more = "".join(f"; with {name} {100 * value:.0f}" for name, value in others.items())
+    more = "".join(f"; with {name} {100 * other:.0f}" for name, other in others.items())
     return (
-        f"Of 100 users {100 * own:.0f} find something they chose later among {count} "
+        f"Of 100 users {100 * value:.0f} find something they chose later among {count} "
         f"recommendations{of}{more}."
     )
 

@@ -32,13 +32,13 @@ from leporid.models import (
     named_recipe,
 )
 from leporid.progress import ProgressLike, make_progress
-from leporid.runs.journal import Event, Form, Journal
+from leporid.runs.journal import Event, Journal, Schema
 from leporid.runs.proposals import FinishedTrial, propose
 from leporid.search_space import Float, Int, OneOf, SearchSpace, check_space
 
 _TRIAL = "trial"
 _FAILED_TRIAL = "failed trial"
-_FORMS: dict[str, Form] = {
+_SCHEMAS: dict[str, Schema] = {
     _TRIAL: {
         "number": int,
         "params": dict,
@@ -138,7 +138,7 @@ def tune(  # noqa: PLR0913 (options are spelled out)
     )
     optuna = import_extra("optuna", "tuning", "tune")
     journal = Journal(
-        journal_file(storage), study.question, study=study.name, forms=_FORMS
+        journal_file(storage), study.question, study=study.name, schemas=_SCHEMAS
     )
     budget = trials if study.space else 1
     reporter = make_progress(progress)
@@ -233,7 +233,7 @@ def run_next_trial(
     for number in range(budget):
         if number in done:
             continue
-        with journal.claim(f"{canonical_hash(study.name)}-{number}") as mine:
+        with journal.try_lock(f"{canonical_hash(study.name)}-{number}") as mine:
             journal.reload()
             finished = finished_trials(journal)
             if mine and all(trial.number != number for trial in finished):
@@ -340,7 +340,7 @@ def check_goal(metric: str, split: Split) -> None:
         raise ConfigError(
             f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10"
         )
-    if len(split.valid.goals) == 0:
+    if len(split.valid.target_events) == 0:
         raise DataError("the validation part of the split is empty: nothing to tune on")
 
 

@@ -186,7 +186,7 @@ def choose(  # noqa: PLR0913 (options are spelled out)
         if stored is not None and stored.budget >= seconds:
             why = f"the answer for {format_duration(stored.budget)}"
             return unchanged(stored, folder, why)
-        if not stack.enter_context(journal.claim("search")):
+        if not stack.enter_context(journal.try_lock("search")):
             raise DataError(
                 f"another process is searching in {folder}: wait for its end"
             )

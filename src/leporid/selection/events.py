@@ -8,15 +8,15 @@ from pathlib import Path
 
 from leporid.config import JsonValue
 from leporid.progress import say
-from leporid.runs import Event, Form, Journal
+from leporid.runs import Event, Journal, Schema
 from leporid.selection.budget import Timer, format_duration
 from leporid.selection.candidates import Candidate
 from leporid.selection.task import Settings
 
 EVENTS_AFTER_THE_SEARCH = {"decided", "fitted", "final fit", "tested", "chosen"}
-_CANDIDATE: dict[str, Form] = {"model": str, "settings": dict}
-_TRIAL: dict[str, Form] = {"at": float, "key": str, "candidate": _CANDIDATE}
-_FORMS: dict[str, Form] = {
+_CANDIDATE: dict[str, Schema] = {"model": str, "settings": dict}
+_TRIAL: dict[str, Schema] = {"at": float, "key": str, "candidate": _CANDIDATE}
+_SCHEMAS: dict[str, Schema] = {
     "evaluated": {**_TRIAL, "value": float, "seconds": float},
     "failed": {**_TRIAL, "why": str},
     "late": {**_TRIAL, "why": str},
@@ -64,7 +64,7 @@ class LeftOut:
 
 def open_journal(folder: Path, question: Mapping[str, JsonValue]) -> Journal:
     """Open the journal of the search in a folder."""
-    return Journal(folder / "journal.jsonl", question, forms=_FORMS)
+    return Journal(folder / "journal.jsonl", question, schemas=_SCHEMAS)
 
 
 def seconds_spent(journal: Journal) -> float:

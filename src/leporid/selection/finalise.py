@@ -257,7 +257,7 @@ def test_winner(
 def described(decision: Decision, model: Recommender, task: SearchTask) -> ModelSpec:
     """Return the description of the chosen model in its record."""
     if decision.is_blend:
-        return ModelSpec(type(model), model.asked, seed=task.seed)
+        return ModelSpec(type(model), model.requested, seed=task.seed)
     return decision.members[0].trial_spec(task)
 
 

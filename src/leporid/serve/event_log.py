@@ -58,7 +58,7 @@ def _check_log(log: Interactions) -> None:
             "the log has no times, so events cannot be put in order with it: read it with "
             "--order file if its rows are in time order"
         )
-    if log.weight is not None or log.goal is not None or log.disliked:
+    if log.weight is not None or log.is_target is not None or log.disliked:
         raise DataError(
             "the log has weights or kinds of events, and events have none: read it without them"
         )

@@ -302,10 +302,10 @@ def _warm_up(model: Recommender, members: Sequence[Recommender]) -> int | None:
     nor a member of it uses torch.
     """
     users = np.arange(min(_TIMED_USERS, len(model.users)), dtype=np.int32)
-    hidden = model.known.hidden().take(users)
+    excluded = model.known.excluded_items().take(users)
 
     def answer() -> None:
-        if model.retrieve(users, 1, 2, hidden=hidden) is None:
+        if model.retrieve(users, 1, 2, excluded=excluded) is None:
             model.score(users)
 
     answer()

@@ -355,7 +355,7 @@ class Service:
     def _results(self, group: _ScoringGroup, queries: list[UserQuery]) -> Ranked:
         """Score and rank the queries of a group, and write their results."""
         longest = max(query.n for query in queries)
-        hidden = Sequences.from_rows([query.hidden() for query in queries])
+        excluded = Sequences.from_rows([query.excluded_items() for query in queries])
         histories: list[Indices] = []
         users: Indices | None = None
         if group.folds_in:
@@ -372,7 +372,7 @@ class Service:
                 longest,
                 max(self.limits.two_stage, 2 * longest),
                 histories=Sequences.from_rows(histories) if group.folds_in else None,
-                hidden=hidden,
+                excluded=excluded,
             )
         if top is None:
             model = group.run.model
@@ -382,7 +382,7 @@ class Service:
                 else model.score(users)
             )
             rank = masked_top_k if group.rules is None else group.rules.top_k
-            top = rank(scores, longest, seen=hidden)
+            top = rank(scores, longest, seen=excluded)
         lists = zip(queries, top.items, top.scores, strict=True)
         return {
             query: query.result(items, scores, group.folds_in)

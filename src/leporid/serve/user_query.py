@@ -83,22 +83,24 @@ class UserQuery:
         for run in self.other_runs:
             _, index, items = run.find_user(self.user)
             if index is not None:
-                items = run.model.known.hidden().of(index)
+                items = run.model.known.excluded_items().of(index)
             ids = [run.ids[item] for item in items]
             self.excluded = np.concatenate([self.excluded, self.run.known_items(ids)])
 
-    def hidden(self) -> Indices:
+    def excluded_items(self) -> Indices:
         """Return the indices of items that must not be recommended."""
-        hidden = np.full(len(self.run.ids), self.candidates is not None)
+        is_excluded = np.full(len(self.run.ids), self.candidates is not None)
         if self.candidates is not None:
-            hidden[self.candidates] = False
-        hidden[self.excluded] = True
+            is_excluded[self.candidates] = False
+        is_excluded[self.excluded] = True
         if not self.include_seen:
-            hidden[self.history if self.user is None else self.stored] = True
+            is_excluded[self.history if self.user is None else self.stored] = True
         if self.user_index is not None:
-            seen = self.run.model.known.hidden(self.include_seen).of(self.user_index)
-            hidden[seen] = True
-        return np.flatnonzero(hidden).astype(np.int32)
+            seen = self.run.model.known.excluded_items(self.include_seen).of(
+                self.user_index
+            )
+            is_excluded[seen] = True
+        return np.flatnonzero(is_excluded).astype(np.int32)
 
     def result(
         self,

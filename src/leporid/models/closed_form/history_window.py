@@ -73,7 +73,7 @@ def choose_repeat_weight(split: Split, window: int | None) -> float:
     Item neighbours rank the validation part, or the last fifth of each history without one; the
     weight with the highest NDCG@10 wins.
     """
-    if not len(split.valid.goals) and split.train.has_order:
+    if not len(split.valid.target_events) and split.train.has_order:
         split = hold_out_last_fifth(split.train, include_seen=True)
     users, part = sample_validation_users(split)
     if not len(users):
@@ -114,7 +114,7 @@ def sample_validation_users(
     most: int | None = None,
 ) -> tuple[Indices, Split]:
     """Draw users of the validation part, and return them with the split that they validate."""
-    users = np.unique(split.valid.goals.user)
+    users = np.unique(split.valid.target_events.user)
     most = most or most_validation_users(split)
     if len(users) > most:
         drawn = np.random.default_rng(0).choice(users, most, replace=False)

@@ -124,7 +124,7 @@ class ProfileRecommender(Recommender):
         scores = self.score_profile(histories, users)
         has_no_history = np.diff(histories.indptr) == 0
         if has_no_history.any():
-            scores[has_no_history] = self.train.goals.popularity
+            scores[has_no_history] = self.train.target_events.popularity
         return scores
 
     def score_profile(

@@ -41,7 +41,7 @@ class Recent(TopPop):
         seed: int,
         context: FitContext,
     ) -> None:
-        train = split.train.goals
+        train = split.train.target_events
         newest = np.zeros(split.n_items, np.int64)
         if train.time is None:
             warn(

@@ -216,25 +216,25 @@ def _solve(
     _, _, _, limit, tolerance = problem
     gain = np.zeros(len(candidates))
     members = np.empty(len(candidates), dtype=np.int32)
-    kept = 0
+    n_members = 0
     largest = 0.0
     for _ in range(limit):
         # Everything outside that would move by more than the tolerance joins, the largest first.
         _gains(candidates, diagonal, target, problem, w, gw, gain)
-        size = kept
-        for c in np.argsort(-gain, kind="mergesort")[: max(_FIRST, kept)]:
+        size = n_members
+        for c in np.argsort(-gain, kind="mergesort")[: max(_FIRST, n_members)]:
             if gain[c] <= tolerance * largest:
                 break
             members[size] = candidates[c]
             size += 1
-        if size == kept:
+        if size == n_members:
             break
         inside = members[:size]
         part = _dense_part(gram, inside, position)
         local_w = w[inside]
         local_gw = gw[inside]
         _descend(part, target[inside], problem, local_w, local_gw)
-        kept = 0
+        n_members = 0
         largest = 0.0
         for c in range(size):
             i = inside[c]
@@ -245,8 +245,8 @@ def _solve(
                     gw[idx[p]] += change * val[p]
                 w[i] = local_w[c]
             if w[i] != 0.0:
-                members[kept] = i
-                kept += 1
+                members[n_members] = i
+                n_members += 1
 
 
 @kernel(parallel=True)

@@ -21,7 +21,7 @@ class TopPopConfig(Config):
 
 
 class TopPop(Recommender):
-    """The score of an item is its number of training interactions (of goal events, if marked)."""
+    """The score of an item is its number of training interactions (of target events, if marked)."""
 
     name = "toppop"
     config_class: ClassVar[type[Config]] = TopPopConfig
@@ -34,7 +34,7 @@ class TopPop(Recommender):
         seed: int,
         context: FitContext,
     ) -> None:
-        self.popularity = split.train.goals.popularity.astype(np.float32)
+        self.popularity = split.train.target_events.popularity.astype(np.float32)
 
     def score(
         self,

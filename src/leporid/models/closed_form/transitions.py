@@ -136,7 +136,7 @@ class Transitions(ItemWeights):
     ) -> Scores:
         scores = super()._score_profiles(profiles, users)
         if self.config.popularity:
-            logarithm = np.log1p(self.train.goals.popularity)
+            logarithm = np.log1p(self.train.target_events.popularity)
             scores += np.float32(self.config.popularity) * logarithm.astype(np.float32)
         return scores
 
@@ -157,8 +157,8 @@ class Transitions(ItemWeights):
         shares = self._shares_of_users(sources, items)
         row = {item: place for place, item in enumerate(sources.tolist())}
         reasons = []
-        for column, found in enumerate(strongest):
-            share = [(item, float(shares[row[item], column])) for item, _ in found]
+        for column, pairs in enumerate(strongest):
+            share = [(item, float(shares[row[item], column])) for item, _ in pairs]
             reasons.append([pair for pair in share if pair[1] > 0])
         return reasons
 
@@ -173,9 +173,9 @@ class Transitions(ItemWeights):
                 self.config.distance,
             )
         had = self.train_rows[:, sources]
-        both = (had.T @ self.train_rows[:, targets]).toarray()
+        co_occurrences = (had.T @ self.train_rows[:, targets]).toarray()
         users = np.asarray(had.sum(axis=0))
-        return np.asarray(both / np.maximum(users, 1)[:, None], np.float64)
+        return np.asarray(co_occurrences / np.maximum(users, 1)[:, None], np.float64)
 
 
 def distance_weights(config: TransitionsConfig) -> Weights:
@@ -352,13 +352,13 @@ def _fill_rows(
             counts = sums[reached]
             sums[reached] = 0.0
             start = pointers[item]
-            kept = pointers[item + 1] - start
-            if kept < count:
-                largest = np.sort(np.argsort(-counts, kind="mergesort")[:kept])
+            n_kept = pointers[item + 1] - start
+            if n_kept < count:
+                largest = np.sort(np.argsort(-counts, kind="mergesort")[:n_kept])
                 reached = reached[largest]
                 counts = counts[largest]
-            columns[start : start + kept] = reached
-            values[start : start + kept] = counts
+            columns[start : start + n_kept] = reached
+            values[start : start + n_kept] = counts
 
 
 @kernel

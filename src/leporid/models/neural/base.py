@@ -230,7 +230,7 @@ class NeuralRecommender(NetworkScoring):
 
     def _refit(
         self,
-        whole: Split,
+        full_split: Split,
         init: InitialEmbeddings | Recommender | None,
         context: FitContext,
     ) -> Self:
@@ -241,11 +241,11 @@ class NeuralRecommender(NetworkScoring):
             context = replace(context, warm_start=init, first_step=first_step)
             init = None
         if init is None and (context.warm_start is None or self.fitting.item_table):
-            init = self.fitting.initial_again(self.name, whole, context.progress)
+            init = self.fitting.initial_again(self.name, full_split, context.progress)
         context = replace(context, init=init)
         config = self.fitting.schedule().applied_to(self.config)
         model = type(self)(config)
-        return model.fit(whole, seed=self.fitting.seed, context=context)
+        return model.fit(full_split, seed=self.fitting.seed, context=context)
 
     def training_summary(self) -> dict[str, JsonValue]:
         """Return what a record keeps of the training: steps, the best validation, speed, drift."""

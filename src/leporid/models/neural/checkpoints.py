@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from leporid.artifacts import check_sealed, read_arrays, write_arrays
+from leporid.artifacts import check_has_checksum, read_arrays, write_arrays
 from leporid.config import JsonValue, SettingValue
 from leporid.errors import ConfigError, DataError
 from leporid.models.context import CHECKPOINT_FILE
 from leporid.models.fitted_arrays import Arrays
 from leporid.models.neural.weights import Weights, check_tensors, to_arrays
 
-_HEADER = "leporid.3"
+_HEADER = "leporid.4"
 
 
 class HistoryRow(TypedDict):
@@ -112,7 +112,7 @@ class TrainingState:
             folder / CHECKPOINT_FILE,
             arrays,
             metadata,
-            sealed=True,
+            checksum=True,
         )
 
     def load(self, folder: Path, identity: TrainingIdentity) -> None:
@@ -123,7 +123,7 @@ class TrainingState:
         arrays, metadata = read_arrays(path)
         if _HEADER not in metadata:
             raise DataError(f"{path} is not a checkpoint: train without --resume")
-        check_sealed(path, metadata)
+        check_has_checksum(path, metadata)
         header = json.loads(metadata[_HEADER])
         _check_identity(path, header["identity"], asdict(identity))
         moments = self._stored_moments(_group(arrays, "optimizer"))

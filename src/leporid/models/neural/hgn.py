@@ -36,8 +36,8 @@ from leporid.search_space import Float, Int, OneOf, SearchSpace
 class HGNConfig(TrainingConfig):
     batch_size: int = setting(4096, at_least=1)
     steps: int = setting(4000, at_least=1)
-    history: int = setting(5, at_least=1)
-    """L, items read."""
+    max_history: int = setting(5, at_least=1)
+    """L, the number of recent items read."""
     targets: int = setting(3, at_least=1)
     """T, items predicted."""
     pooling: Literal["length", "gates"] = "length"
@@ -64,7 +64,7 @@ class HGNNetwork(nn.Module):
         """W_2."""
         self.instance_items = nn.Linear(dim, 1, bias=False)
         """w_3."""
-        self.instance_user = nn.Linear(dim, config.history, bias=False)
+        self.instance_user = nn.Linear(dim, config.max_history, bias=False)
         """W_4."""
         gates = (
             self.feature_items,
@@ -111,7 +111,7 @@ class HGN(NeuralRecommender):
     recipes: ClassVar[Recipes] = {
         "general": GENERAL
         | {
-            "history": 3,
+            "max_history": 3,
             "dim": 128,
             "linear_gain": "auto",
         },
@@ -131,7 +131,7 @@ class HGN(NeuralRecommender):
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
-        "history": Int(3, 10),
+        "max_history": Int(3, 10),
         "targets": Int(1, 3),
         "init_scale": OneOf(0.01, 0.03, 0.1, 0.3),
     }
@@ -139,7 +139,7 @@ class HGN(NeuralRecommender):
     def sampling(self) -> Sampling:
         return Sampling(
             "windows",
-            length=self.config.history,
+            length=self.config.max_history,
             targets=self.config.targets,
             negatives=self.config.targets,
         )

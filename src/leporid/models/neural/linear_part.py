@@ -125,7 +125,7 @@ def fit_linear_part(
 ) -> LinearPart | None:
     """Fit SLIM beside a trained network; its gain is a number, or "auto": chosen on validation."""
     gain = config.linear_gain
-    validates = len(split.valid.goals) > 0
+    validates = len(split.valid.target_events) > 0
     if gain == 0 or (gain == "auto" and not validates):
         return None
     if gain == "auto" and _item_pairs(split) > _PAIRS:
@@ -157,7 +157,7 @@ def _fit_slim(config: TrainingConfig, split: Split) -> SLIM:
     tried: tuple[tuple[float, float], ...] = PENALTIES
     if config.linear_penalties is not None:
         tried = (config.linear_penalties,)
-    elif not len(split.valid.goals):
+    elif not len(split.valid.target_events):
         tried = PENALTIES[:1]
     window = choose_history_window(split.train)
     models = []

@@ -90,7 +90,7 @@ def merge_interactions(
         users,
         items,
         weight=joined.weight,
-        goal=joined.goal,
+        is_target=joined.is_target,
         disliked=joined.disliked,
         duplicates="all" if old.repeats else "first",
     )
@@ -137,7 +137,7 @@ def train_new_rows(
     model.config = config.replace(
         steps=steps,
         stop_at=0,
-        passes=0.0,
+        epochs=0.0,
         eval_every=0,
         weight_decay=0.0,
         freeze_steps=0,

@@ -31,8 +31,8 @@ class Sampling:
 
     kind: Literal["pairs", "windows", "sequences"]
     """`pairs`: every training interaction. `windows`: every interaction from a user's second
-    on, with the items before it. `sequences`: one example per user, the whole sequence. With a
-    goal, its events alone are positives."""
+    on, with the items before it. `sequences`: one example per user, the whole sequence. Where
+    target events are marked, they alone are positives."""
     length: int = 0
     """Items of history in windows and sequences."""
     targets: int = 1
@@ -90,21 +90,21 @@ class Sampler:
         self.seed = seed
         self._negatives = NegativeSampler(data)
         self._targets = data.item
-        self._goal_end: Tensor | None = None
-        """int64[n + 1]: where the last goal event before each row ends."""
-        if data.goal is not None and sampling.kind == "sequences":
-            self._targets = data.item.where(data.goal, -1)
+        self._target_end: Tensor | None = None
+        """int64[n + 1]: where the last target event before each row ends."""
+        if data.is_target is not None and sampling.kind == "sequences":
+            self._targets = data.item.where(data.is_target, -1)
             n_rows = len(data.item)
             ends = torch.arange(1, n_rows + 1, device=data.device)
-            goal_ends = ends.where(data.goal, 0).cummax(0).values
-            self._goal_end = torch.cat([goal_ends.new_zeros(1), goal_ends])
+            target_ends = ends.where(data.is_target, 0).cummax(0).values
+            self._target_end = torch.cat([target_ends.new_zeros(1), target_ends])
         self._examples = self._usable_examples()
         self.n_examples = len(self._examples)
         if not self.n_examples:
             raise DataError(
                 f"no example to train on: {sampling.kind} need users with "
                 f"{1 + sampling.shortest * (sampling.kind != 'pairs')} or more items in training, "
-                f"and with an item left that is no positive; of a goal, where there is one"
+                f"and with an item left that is no positive; of target events, where there are any"
             )
         self.batch_size = min(batch_size, self.n_examples)
         self.steps_per_epoch = self.n_examples // self.batch_size
@@ -140,13 +140,13 @@ class Sampler:
         if sampling.negatives:
             usable &= self._negatives.free > 0
         if sampling.kind == "sequences":
-            if self._goal_end is not None:  # a target from the second item on
-                last_goal_end = self._goal_end[data.indptr[1:]]
-                usable &= last_goal_end > data.indptr[:-1] + 1
+            if self._target_end is not None:  # a target from the second item on
+                last_target_end = self._target_end[data.indptr[1:]]
+                usable &= last_target_end > data.indptr[:-1] + 1
             return usable.nonzero().squeeze(1)
         keep = usable[data.user]
-        if data.goal is not None:
-            keep &= data.goal
+        if data.is_target is not None:
+            keep &= data.is_target
         if sampling.kind == "windows" and not sampling.circular:
             row = torch.arange(len(data.user), device=data.device)
             position = row - data.indptr[data.user]
@@ -199,10 +199,10 @@ class Sampler:
         last = data.indptr[users + 1][:, None] - 1
         ahead = (row[:, None] + offset).minimum(last)
         targets = data.item[ahead]
-        if data.goal is None:
+        if data.is_target is None:
             return targets
         # An event that is no target repeats the first one.
-        return torch.where(data.goal[ahead], targets, targets[:, :1])
+        return torch.where(data.is_target[ahead], targets, targets[:, :1])
 
     def _sequences(self, users: Tensor, source: torch.Generator) -> Batch:
         """Return the batch of some users with their sequences."""
@@ -215,10 +215,10 @@ class Sampler:
         share = torch.rand(len(users), generator=source, device=users.device)
         skipped = (share * (slack + 1)).to(torch.int64).minimum(slack)
         end = last_end - skipped
-        if self._goal_end is not None:  # the newest item is a target
-            goal_end = self._goal_end[end]
-            last_goal_end = self._goal_end[last_end]
-            end = torch.where(goal_end > start + 1, goal_end, last_goal_end)
+        if self._target_end is not None:  # the newest item is a target
+            target_end = self._target_end[end]
+            last_target_end = self._target_end[last_end]
+            end = torch.where(target_end > start + 1, target_end, last_target_end)
         history = windows(
             data.item,
             start,

@@ -42,8 +42,8 @@ from leporid.search_space import Float, Int, OneOf, SearchSpace
 class SASRecConfig(TrainingConfig):
     batch_size: int = setting(128, at_least=1)
     """Sequences in a step."""
-    length: int = setting(100, at_least=1)
-    """n, the longest sequence read."""
+    max_history: int = setting(100, at_least=1)
+    """n, the number of recent items read."""
     layers: int = setting(2, at_least=1)
     """b, self-attention blocks."""
     heads: int = setting(1, at_least=1)
@@ -140,7 +140,7 @@ class SASRecNetwork(nn.Module):
         super().__init__()
         self.items = context.item_table()
         self.dropout = config.dropout
-        self.positions = nn.Embedding(config.length, config.dim)
+        self.positions = nn.Embedding(config.max_history, config.dim)
         nn.init.normal_(self.positions.weight, std=0.02)
         self.input_scale = math.sqrt(config.dim) if config.scale_input else 1.0
         self.blocks = nn.ModuleList(_Block(config) for _ in range(config.layers))
@@ -189,7 +189,7 @@ class SASRec(NeuralRecommender):
     recipes: ClassVar[Recipes] = {
         "paper": {
             "loss": "sampled",
-            "length": 200,
+            "max_history": 200,
             "schedule": "constant",
             "scale_input": True,
             "metric": "F1@10",
@@ -209,7 +209,7 @@ class SASRec(NeuralRecommender):
     }
     general_by_kind: ClassVar[Recipes] = {
         "short histories": {
-            "length": 50,
+            "max_history": 50,
             "layers": 1,
             "dropout": 0.35,
             "batch_size": 256,
@@ -235,7 +235,9 @@ class SASRec(NeuralRecommender):
         negatives = 0
         if self.config.loss == "sampled":
             negatives = self.config.negatives or 1
-        return Sampling("sequences", length=self.config.length, negatives=negatives)
+        return Sampling(
+            "sequences", length=self.config.max_history, negatives=negatives
+        )
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean loss over all positions of all sequences that have a next item."""

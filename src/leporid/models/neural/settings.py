@@ -38,9 +38,9 @@ class TrainingConfig(Config):
     """Optimiser steps of a full run."""
     stop_at: int = setting(0, at_least=0)
     """Stop after this step of a schedule made for all `steps`; 0 runs them all. Set by `refit`."""
-    passes: float = setting(0.0, at_least=0)
-    """Stop after this many passes over the training examples (and 750 steps) if `steps` would go
-    on; 0, or `steps` given without `passes`, counts steps alone."""
+    epochs: float = setting(0.0, at_least=0)
+    """Stop after this many epochs (and 750 steps) if `steps` would go on; 0, or `steps` given
+    without `epochs`, counts steps alone."""
     batch_size: int = setting(256, at_least=1)
     """Examples in a step."""
     lr: float = setting(1e-3, above=0)
@@ -96,11 +96,11 @@ class TrainingConfig(Config):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:
-        """Build from a mapping; `steps` given without `passes` are all taken."""
-        if "steps" in values and "passes" not in values:
+        """Build from a mapping; `steps` given without `epochs` are all taken."""
+        if "steps" in values and "epochs" not in values:
             values = {
                 **values,
-                "passes": 0.0,
+                "epochs": 0.0,
             }
         return super().from_dict(values)
 

@@ -86,15 +86,15 @@ class BuildContext:
         self.tables.append(InitialTable(table, vectors, side))
         if initial is not None and initial.provenance.get("content"):
             touched = self.train.user if side == "users" else self.train.item
-            given = ~torch.from_numpy(initial.isolated)
+            has_content = ~torch.from_numpy(initial.isolated)
             trained = torch.from_numpy(np.bincount(touched, minlength=rows) > 0)
-            if (given & trained).any() and (given & ~trained).any():
+            if (has_content & trained).any() and (has_content & ~trained).any():
                 self.untrained.append(
                     UntrainedRows(
                         table,
                         initial=vectors,
-                        untrained=given & ~trained,
-                        trained=given & trained,
+                        untrained=has_content & ~trained,
+                        trained=has_content & trained,
                         side=side,
                     )
                 )

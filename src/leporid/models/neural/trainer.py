@@ -40,7 +40,7 @@ from leporid.models.neural.weights import (
 _LOG_EVERY = 50
 """Steps between two rows of the history; each row waits for the device."""
 _MIN_STEPS = 750
-"""`passes` never allows fewer steps, however small the log."""
+"""`epochs` never allows fewer steps, however small the log."""
 
 
 def train_loop(
@@ -54,7 +54,7 @@ def train_loop(
     device = model.device
     data = TrainingData.from_interactions(split.train, device)
     sampler = Sampler(data, model.sampling(), model.config.batch_size, seed)
-    config = limit_passes(model.config, sampler)
+    config = limit_epochs(model.config, sampler)
     validation = validation_split(split, config, seed)
     optimizer = make_optimizer(network, config)
     state = TrainingState(
@@ -123,11 +123,11 @@ def train_loop(
     return log.history()
 
 
-def limit_passes(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:
-    """Return the settings with the steps that `passes` allows, and no fewer validations."""
-    steps = math.ceil(config.passes * sampler.n_examples / sampler.batch_size)
+def limit_epochs(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:
+    """Return the settings with the steps that `epochs` allows, and no fewer validations."""
+    steps = math.ceil(config.epochs * sampler.n_examples / sampler.batch_size)
     steps = max(steps, _MIN_STEPS)
-    if not config.passes or steps >= config.steps:
+    if not config.epochs or steps >= config.steps:
         return config
     eval_every = -(-config.eval_every * steps // config.steps)
     return config.replace(steps=steps, eval_every=eval_every)

@@ -35,7 +35,7 @@ class TrainingData:
     """int64[n_users + 1]: user u has rows `indptr[u]:indptr[u + 1]`."""
     sorted_item: Tensor
     """int64[n]: each user's items in ascending order (what the negative sampler searches)."""
-    goal: Tensor | None = None
+    is_target: Tensor | None = None
     """bool[n]: which interactions are positives; None: all."""
     disliked: Disliked | None = None
     """What users dislike; None: nothing."""
@@ -53,9 +53,9 @@ class TrainingData:
             disliked = Disliked(
                 int64_tensor(rows.indptr, device), int64_tensor(rows.items, device)
             )
-        goal = None
-        if train.goal is not None:
-            goal = torch.from_numpy(train.goal.astype(np.bool_)).to(device)
+        is_target = None
+        if train.is_target is not None:
+            is_target = torch.from_numpy(train.is_target.astype(np.bool_)).to(device)
         by_user_and_item = np.lexsort((train.item, train.user))
         return cls(
             n_items=train.n_items,
@@ -63,7 +63,7 @@ class TrainingData:
             item=int64_tensor(train.item, device),
             indptr=int64_tensor(train.sequences().indptr, device),
             sorted_item=int64_tensor(train.item[by_user_and_item], device),
-            goal=goal,
+            is_target=is_target,
             disliked=disliked,
         )
 

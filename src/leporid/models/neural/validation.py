@@ -19,10 +19,10 @@ def validation_split(
     seed: int,
 ) -> Split | None:
     """Return the split with the users that validate; None if nobody does."""
-    if not config.eval_every or not len(split.valid.goals):
+    if not config.eval_every or not len(split.valid.target_events):
         return None
     parse_metric(config.metric)  # refuses an unknown one before the first step
-    users = np.unique(split.valid.goals.user)
+    users = np.unique(split.valid.target_events.user)
     if not 0 < config.eval_users < len(users):
         return split
     source = np.random.default_rng(derive_seed(seed, "validation users"))

@@ -15,7 +15,7 @@ Branch = Literal["discriminative", "generative", "mixture"]
 class DLR2Config(TrainingConfig):
     """The defaults are the paper's recipe, with the margin that works."""
 
-    passes: float = setting(3.0, at_least=0)
+    epochs: float = setting(3.0, at_least=0)
     """A small log needs fewer than 5,000 steps."""
     architecture: Architecture = "resnet"
     """Design of the Feature Network."""
@@ -27,15 +27,16 @@ class DLR2Config(TrainingConfig):
     """`margin`: square-square and hinge losses (Eq. 10, 11). `softmax`: cross-entropy."""
     channels: int = setting(64, at_least=2)
     """Channels of the first residual block; the second has twice as many."""
-    length: int = setting(5, at_least=1)
+    max_history: int = setting(5, at_least=1)
     """l, the number of recent items read."""
-    padding: Literal["repeat", "blank", "none"] = "repeat"
-    """A history shorter than l repeats its first item, leaves rows blank, or is not trained on."""
+    padding: Literal["repeat", "mask", "none"] = "repeat"
+    """A history shorter than l repeats its first item, leaves rows zero (`mask`), or is not trained
+    on."""
     circular: bool = False
     """For logs without order: an example reads the items after it as well as those before."""
-    profile: int = setting(0, at_least=0)
+    profile_items: int = setting(0, at_least=0)
     """One more row of the image: the scaled sum of this many recent items; 0 leaves it out."""
-    gain: bool = False
+    learn_input_scale: bool = False
     """Multiply the image by a learnt number, which at first gives item rows unit size."""
     shortcut: bool = False
     """Softmax: G corrects a learnt average of the rows it reads."""
@@ -60,25 +61,25 @@ class DLR2Config(TrainingConfig):
     feature_dropout: float = setting(0.0, at_least=0, below=1)
     """Dropout before the linear layer of the Feature Network."""
     user_dropout: float = setting(0.0, at_least=0, below=1)
-    """Augmentation: share of examples whose user row is blanked."""
+    """Augmentation: share of examples whose user row is masked (zero)."""
     item_bias: bool = False
     """Softmax: a learnt bias for each item in G's scores."""
     label_smoothing: float = setting(0.0, at_least=0, below=1)
     """Softmax: smoothing of L_G's targets."""
     mixture: float = setting(0.5, at_least=0, at_most=1)
     """Weight of S when `inference` is `mixture`; G has the rest."""
-    new_users: Literal["auto", "blank", "placed"] = "auto"
-    """The row of a new user: blank, as `user_dropout` trains it, or placed: the mean of similar
-    fitted users. `auto` is blank where half of the examples or more were."""
+    new_users: Literal["auto", "mask", "neighbours"] = "auto"
+    """The row of a new user: zero (`mask`), as `user_dropout` trains it, or the mean of similar
+    fitted users (`neighbours`). `auto` masks where half of the examples or more were masked."""
 
     def validate(self) -> None:
         if self.relu_on_negatives and not self.last_relu:
             raise ConfigError(
                 "relu_on_negatives=True needs last_relu=True: there is no ReLU to read"
             )
-        if self.circular and self.padding != "blank":
+        if self.circular and self.padding != "mask":
             raise ConfigError(
-                "circular=True needs padding='blank': a circle repeats no item"
+                "circular=True needs padding='mask': a circle repeats no item"
             )
         if self.shortcut and self.objective != "softmax":
             raise ConfigError(

@@ -78,17 +78,17 @@ class DLR2(NeuralRecommender):
         pool = _HARD_POOL if config.negative_kind == "hard" else 1
         return Sampling(
             "windows",
-            length=max(config.length, config.profile),
+            length=max(config.max_history, config.profile_items),
             negatives=config.negatives * pool,
-            repeat=config.padding != "blank",
+            repeat=config.padding != "mask",
             circular=config.circular,
-            shortest=config.length if config.padding == "none" else 1,
+            shortest=config.max_history if config.padding == "none" else 1,
         )
 
     def new_rows(self, histories: Sequences) -> Tensor:
-        """Return float32[len(histories), D]: blank rows, or rows among those of similar users."""
+        """Return float32[len(histories), D]: rows of zeros, or means of similar users' rows."""
         kind = self.config.new_users
-        if kind == "placed" or (kind == "auto" and self.config.user_dropout < 0.5):
+        if kind == "neighbours" or (kind == "auto" and self.config.user_dropout < 0.5):
             return super().new_rows(histories)
         return self.net.users.weight.new_zeros(len(histories), self.config.dim)
 
@@ -216,13 +216,13 @@ class DLR2(NeuralRecommender):
         allowed: Allowed,
     ) -> TopK:
         if allowed is None and len(users) >= _WORTH_ANCHORS:
-            hidden = self.known.hidden(self.shows(include_seen)).take(users)
+            excluded = self.known.excluded_items(self.shows(include_seen)).take(users)
             candidates = max(CANDIDATES, 2 * n)
             top = self.retrieve(
                 users,
                 n,
                 candidates,
-                hidden=hidden,
+                excluded=excluded,
             )
             if top is not None:
                 return top
@@ -235,7 +235,7 @@ class DLR2(NeuralRecommender):
         candidates: int,
         *,
         histories: Sequences | None = None,
-        hidden: Sequences,
+        excluded: Sequences,
     ) -> TopK | None:
         """Return the best `n` items; S of all but `candidates` is estimated from its anchors.
 
@@ -256,14 +256,14 @@ class DLR2(NeuralRecommender):
         with self._scoring():
             rows = self.user_rows(histories, users)
             s = self._states(rows, self._recent(histories, places))
-            return self.two_stages(s, n, candidates, hidden)
+            return self.two_stages(s, n, candidates, excluded)
 
     def two_stages(
         self,
         s: Tensor,
         n: int,
         candidates: int,
-        hidden: Sequences,
+        excluded: Sequences,
     ) -> TopK:
         """Compute `retrieve` for states s, some users at a time."""
         ranking = TwoStageRanking(
@@ -276,7 +276,7 @@ class DLR2(NeuralRecommender):
         for first in range(0, len(s), _USERS_AT_ONCE):
             part = np.arange(first, min(first + _USERS_AT_ONCE, len(s)))
             states = s[first : first + _USERS_AT_ONCE]
-            parts.append(ranking.top_k(states, n, candidates, hidden.take(part)))
+            parts.append(ranking.top_k(states, n, candidates, excluded.take(part)))
         return joined_lists(parts, n)
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:

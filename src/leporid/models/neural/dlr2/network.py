@@ -21,7 +21,7 @@ class DLR2Network(nn.Module):
         self.kept_size: Tensor | None = None
         self.features = FeatureNetwork(
             config.architecture,
-            1 + bool(config.profile) + config.length,
+            1 + bool(config.profile_items) + config.max_history,
             config.dim,
             config.feature_dropout,
             config.channels,
@@ -38,9 +38,9 @@ class DLR2Network(nn.Module):
             self.bias = nn.Parameter(bias, requires_grad=config.item_bias)
         # On "meta", where only shapes count, arithmetic would import torch's compiler.
         shapes_only = self.items.weight.is_meta
-        if config.gain:
-            gain = torch.ones(()) if shapes_only else 1 / self.item_size()
-            self.gain = nn.Parameter(gain)
+        if config.learn_input_scale:
+            input_scale = torch.ones(()) if shapes_only else 1 / self.item_size()
+            self.input_scale = nn.Parameter(input_scale)
         if config.shortcut:
             self.history_weights = nn.Parameter(_first_history_weights(config))
 
@@ -64,7 +64,8 @@ class DLR2Network(nn.Module):
         config = self.config
         image = self._drop_users(self._image(user_rows, recent))
         image = dropout(image, config.image_dropout, self.training)
-        s: Tensor = self.features(image * self.gain if config.gain else image)
+        scaled = image * self.input_scale if config.learn_input_scale else image
+        s: Tensor = self.features(scaled)
         if not config.shortcut:
             return s
         weighted = image[:, 1:] * self.history_weights.unsqueeze(1)
@@ -76,11 +77,11 @@ class DLR2Network(nn.Module):
         is_item = (recent >= 0).unsqueeze(-1)
         rows = self.items(recent.clamp(min=0)) * is_item
         parts = [user_rows.unsqueeze(1)]
-        if self.config.profile:
+        if self.config.profile_items:
             count = is_item.sum(dim=1, keepdim=True).clamp(min=1)
             total = rows.sum(dim=1, keepdim=True)
             parts.append(total / count.sqrt())
-        parts.append(rows[:, -self.config.length :])
+        parts.append(rows[:, -self.config.max_history :])
         return torch.cat(parts, dim=1)
 
     def _drop_users(self, image: Tensor) -> Tensor:
@@ -122,6 +123,6 @@ def _first_history_weights(config: DLR2Config) -> Tensor:
     The newest item weighs most; the profile, if there is one, comes first.
     """
     with torch.device("cpu"):
-        weights = 0.5 ** torch.arange(config.length, 0.0, -1)
-        profile = torch.full((int(config.profile > 0),), 0.3)
+        weights = 0.5 ** torch.arange(config.max_history, 0.0, -1)
+        profile = torch.full((int(config.profile_items > 0),), 0.3)
         return torch.cat([profile, weights / weights.sum()])

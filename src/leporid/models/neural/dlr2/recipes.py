@@ -13,7 +13,7 @@ RECIPES: Recipes = {
         "margin": 0.5,
         "freeze_init": True,
         "padding": "none",
-        "length": 5,
+        "max_history": 5,
         "ranking_distance": "absolute",
         "batch_size": 32,
         "steps": 5000,
@@ -22,7 +22,7 @@ RECIPES: Recipes = {
     },
     "softmax": {
         "objective": "softmax",
-        "length": 10,
+        "max_history": 10,
         "inference": "mixture",
         "mixture": 0.3,
         "negatives": 64,
@@ -46,10 +46,10 @@ RECIPES: Recipes = {
         "losses": "generative",
         "inference": "generative",
         "channels": 8,
-        "length": 5,
-        "padding": "blank",
-        "profile": 50,
-        "gain": True,
+        "max_history": 5,
+        "padding": "mask",
+        "profile_items": 50,
+        "learn_input_scale": True,
         "shortcut": True,
         "item_bias": True,
         "label_smoothing": 0.2,
@@ -74,7 +74,7 @@ GENERAL_BY_KIND: Recipes = {
         "eval_every": 250,
     },
     "large with long histories in order": {
-        "length": 20,
+        "max_history": 20,
         "user_dropout": 0.5,
         "label_smoothing": 0.0,
         "weight_decay": 0.1,
@@ -82,8 +82,8 @@ GENERAL_BY_KIND: Recipes = {
     "large without order": {
         "circular": True,
         "channels": 8,
-        "length": 1,
-        "profile": 200,
+        "max_history": 1,
+        "profile_items": 200,
     },
 }
 """Changes of the recipe `general` by the kind of log."""

@@ -86,7 +86,7 @@ class TwoStageRanking:
         s: Tensor,
         n: int,
         candidates: int,
-        hidden: Sequences,
+        excluded: Sequences,
     ) -> TopK:
         """Return the best `n` items for each state, best first.
 
@@ -95,7 +95,7 @@ class TwoStageRanking:
         """
         generated = self._generated(s)
         estimates = self._estimates(s, generated)
-        best = masked_top_k(estimates.cpu().numpy(), candidates, seen=hidden)
+        best = masked_top_k(estimates.cpu().numpy(), candidates, seen=excluded)
         # Equal scores go to the smaller index, as in a full ranking.
         by_index = np.sort(best.items, axis=1)
         index = torch.from_numpy(by_index.astype(np.int64)).to(s.device)
@@ -116,7 +116,7 @@ class TwoStageRanking:
             full = self._full_ranking(
                 s,
                 n,
-                hidden,
+                excluded,
                 unsure,
                 generated,
             )
@@ -152,7 +152,7 @@ class TwoStageRanking:
         self,
         s: Tensor,
         n: int,
-        hidden: Sequences,
+        excluded: Sequences,
         states: NDArray[np.int64],
         generated: Tensor | None,
     ) -> TopK:
@@ -162,7 +162,7 @@ class TwoStageRanking:
         if generated is not None:
             generated = generated[rows]
         scores = mixed_scores(scored.float(), generated, self.config)
-        return masked_top_k(scores.cpu().numpy(), n, seen=hidden.take(states))
+        return masked_top_k(scores.cpu().numpy(), n, seen=excluded.take(states))
 
 
 def _padded(

@@ -1,4 +1,4 @@
-"""A service of a model with a goal: viewed items are shown, bought and disliked ones are not."""
+"""A service of a model with target events shows viewed items, not bought or disliked ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leporid.serve.service import Service
 from leporid.serve.user_query import UserQuery
 from tests.data.event_log import WEIGHTS, frame, rows
 
-HOW: Any = {"event": "kind", "goal": "purchase", "progress": False}
+HOW: Any = {"event": "kind", "target_events": "purchase", "progress": False}
 
 
 @pytest.mark.parametrize("include_seen", [False, True])
@@ -27,7 +27,7 @@ def test_lists_hide_what_the_model_hides(tmp_path: Path, include_seen: bool) -> 
     model.save(tmp_path / "model")
     store = open_store(tmp_path / "events.db")
     known = split.train_valid
-    views = ~known.goals.csr().toarray().astype(bool) & known.csr().toarray().astype(bool)
+    views = ~known.target_events.csr().toarray().astype(bool) & known.csr().toarray().astype(bool)
     stored = int(views[3].argmax())  # viewed before, and now in the store
     item = str(split.items.external(stored))
     store.add([Event(str(split.users.external(3)), item, 1)])
@@ -39,10 +39,10 @@ def test_lists_hide_what_the_model_hides(tmp_path: Path, include_seen: bool) -> 
         for user, answered in enumerate(service.rank(queries)):
             assert isinstance(answered, bytes)
             answer = json.loads(answered)
-            hidden = set(known.hidden(include_seen).of(user).tolist())
-            hidden |= {stored} if user == 3 and not include_seen else set()
+            excluded = set(known.excluded_items(include_seen).of(user).tolist())
+            excluded |= {stored} if user == 3 and not include_seen else set()
             found = {split.items.index(entry["id"]) for entry in answer["items"]}
-            assert found == set(range(n)) - hidden
+            assert found == set(range(n)) - excluded
     finally:
         service.close()
 
@@ -53,5 +53,5 @@ def test_what_has_no_kinds_refuses_a_log_that_has(tmp_path: Path) -> None:
         store.add([Event("3", "4", 1)])
     with pytest.raises(DataError, match="kinds of events"):
         merged_log(tmp_path / "events.db", data)
-    with pytest.raises(ConfigError, match="no goal"):
+    with pytest.raises(ConfigError, match="no target events"):
         write_benchmark(leporid.temporal_split(data), tmp_path / "recbole")

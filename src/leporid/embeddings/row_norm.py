@@ -15,13 +15,13 @@ from scipy import sparse
 from leporid.embeddings.arrays import Float32Array
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
 
-Lengths = Literal["as-is", "unit", "popularity", "balanced"]
+RowNorm = Literal["as-is", "unit", "popularity", "balanced"]
 
 
-def with_lengths(
+def with_row_norm(
     embeddings: InitialEmbeddings,
     matrix: sparse.csr_array,
-    lengths: Lengths,
+    row_norm: RowNorm,
     power: float,
 ) -> InitialEmbeddings:
     """Return `embeddings` with rows of other lengths, and entries of a root mean square of one.
@@ -29,13 +29,13 @@ def with_lengths(
     `matrix` is csr[n_users, n_items] of the interactions; item sums are divided by the item's
     interactions to `power`. With "as-is" nothing changes.
     """
-    if lengths == "as-is":
+    if row_norm == "as-is":
         return embeddings
     users = replace(embeddings.users, vectors=_unit_rows(embeddings.users.vectors))
-    if lengths == "unit":
+    if row_norm == "unit":
         vectors = _unit_rows(embeddings.items.vectors)
         items = replace(embeddings.items, vectors=vectors)
-    elif lengths == "popularity":
+    elif row_norm == "popularity":
         sums = item_sums(users.vectors, matrix, power, 0.5)
         items = Embedding(sums, None, embeddings.users.provenance)
     else:

@@ -1,4 +1,4 @@
-"""With a goal, its events are what counts: in the lists, in the targets, in the metrics."""
+"""Target events are what counts: in the lists, in the targets, in the metrics."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SCORES = np.array([6, 5, 4, 3, 2, 1], np.float32) + np.zeros((3, 1), np.float32)
 
 
 def part(*rows: tuple[int, int, bool], disliked: Interactions | None = None) -> Interactions:
-    user, item, goal = np.array(rows).T
-    more: Any = {"goal": goal.astype(bool), "disliked": disliked}
+    user, item, is_target = np.array(rows).T
+    more: Any = {"is_target": is_target.astype(bool), "disliked": disliked}
     return Interactions.from_arrays(user, item, None, *IDS, **more)
 
 
@@ -41,7 +41,7 @@ def test_lists_and_targets_by_hand(split: Split) -> None:
     assert again.relevant.sum(axis=1).tolist() == [2, 1]
 
 
-def test_a_part_without_goal_events_is_an_error(split: Split) -> None:
+def test_a_part_without_target_events_is_an_error(split: Split) -> None:
     empty = Split(split.train, split.valid, part((2, 4, False)), "by hand")
-    with pytest.raises(DataError, match="has no event of the goal"):
+    with pytest.raises(DataError, match="has no target event"):
         evaluate(SCORES, empty)

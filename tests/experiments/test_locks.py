@@ -7,33 +7,33 @@ import os
 import time
 from pathlib import Path
 
-from leporid.runs import claim
+from leporid.runs import try_lock
 
 
 def test_only_one_holder_at_a_time(tmp_path: Path) -> None:
-    path = tmp_path / "cell.claim"
-    with claim(path) as first, claim(path) as second:
+    path = tmp_path / "cell.lock"
+    with try_lock(path) as first, try_lock(path) as second:
         assert first
         assert not second
     assert not path.exists()
 
 
 def test_a_claim_that_nobody_holds_is_free(tmp_path: Path) -> None:
-    path = tmp_path / "cell.claim"
+    path = tmp_path / "cell.lock"
     path.write_text("{}")
-    with claim(path) as mine:
+    with try_lock(path) as mine:
         assert mine
     assert list(tmp_path.iterdir()) == []
 
 
 def _hold(path: Path, held: object) -> None:
-    with claim(path):
+    with try_lock(path):
         held.set()  # type: ignore[attr-defined]
         time.sleep(60)
 
 
 def test_the_claim_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "cell.claim"
+    path = tmp_path / "cell.lock"
     context = multiprocessing.get_context("spawn")
     held = context.Event()
     worker = context.Process(target=_hold, args=(path, held))
@@ -42,13 +42,13 @@ def test_the_claim_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
     worker.kill()
     worker.join()
     assert path.exists()
-    with claim(path) as mine:
+    with try_lock(path) as mine:
         assert mine
 
 
 def _compete(path: Path, barrier: object, won: object) -> None:
     barrier.wait()  # type: ignore[attr-defined]
-    with claim(path) as mine:
+    with try_lock(path) as mine:
         if mine:
             won.put(os.getpid())  # type: ignore[attr-defined]
             time.sleep(0.3)
@@ -57,7 +57,7 @@ def _compete(path: Path, barrier: object, won: object) -> None:
 def test_of_several_processes_one_wins(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     barrier, won = context.Barrier(4), context.Queue()
-    path = tmp_path / "cell.claim"
+    path = tmp_path / "cell.lock"
     workers = [context.Process(target=_compete, args=(path, barrier, won)) for _ in range(4)]
     for worker in workers:
         worker.start()
