@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 import leporid
 from benchmarks.harness import write_record
 from benchmarks.probe_vectors import load_log
-from leporid.data import Interactions, Split, split_by, synthesize
-from leporid.embeddings import Embedding, InitialEmbeddings, initial_embeddings
+from leporid.data import Split, split_by, synthesize
+from leporid.embeddings import InitialEmbeddings, initial_embeddings
 from leporid.evaluation import compare, holm
 
 Score: TypeAlias = Callable[[NDArray[np.int32], Any], NDArray[np.float32]]
@@ -54,15 +54,17 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "svd": ("svd", {}),
     "svd, not z-scored": ("svd", {}),
     "le": ("le", {}),
-    "leporid": ("leporid", {"alpha": 0.5, "lengths": "as-is"}),
-    "adapted": ("leporid", {"alpha": "auto", "lengths": "auto"}),
-    "folded": ("leporid", {"alpha": "auto", "lengths": "auto"}),
+    "leporid": ("leporid", {"alpha": 0.5, "row_norm": "as-is", "fold_in_users": False}),
+    "adapted": ("leporid", {"alpha": "auto", "row_norm": "auto", "fold_in_users": False}),
+    "folded": ("leporid", {"alpha": "auto", "row_norm": "auto", "fold_in_users": True}),
 }
 ITERATIONS = 60
 LOOKS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60)
 """Iterations of implicit after which validation is looked at."""
 RATES = (0.01, 0.03, 0.1)
 DEFAULT_RATE = 0.01
+SHORT = 0.3
+"""The mean length of rows that was found best on validation (`isolated`)."""
 VALIDATION_USERS = 2000
 TOWER_STEPS = 600
 TOWER_SEEDS = 3
@@ -78,11 +80,15 @@ class Training:
     start: str
     seed: int
     rate: float = 0.0
+    length: float = 1.0
+    """Mean length of the rows that implicit is given."""
 
     @property
     def key(self) -> str:
         """A name for files."""
-        return "_".join(map(str, asdict(self).values())).replace(" ", "-").replace(",", "")
+        values = list(asdict(self).values())
+        parts = values[:-1] if self.length == 1 else values
+        return "_".join(map(str, parts)).replace(" ", "-").replace(",", "")
 
 
 class Watch:
@@ -129,8 +135,6 @@ class Data:
             found = initial_embeddings(method, split.train, dim=DIM, cache=False, **settings)
             seconds[name] = time.process_time() - began
             assert found is not None
-            if name == "folded":
-                found = _folded(found, split.train)
             starts[name] = _as_computed(found) if name.endswith("not z-scored") else found
         return cls(log, split, starts, seconds)
 
@@ -160,16 +164,6 @@ def _as_computed(vectors: InitialEmbeddings) -> InitialEmbeddings:
     return replace(vectors, users=one(vectors.users), items=one(vectors.items))
 
 
-def _folded(vectors: InitialEmbeddings, train: Interactions) -> InitialEmbeddings:
-    """Users as the mean of their items' vectors."""
-    sums = train.csr() @ vectors.items.vectors
-    counts = np.maximum(np.bincount(train.user, minlength=train.n_users), 1)
-    side = Embedding((sums / counts[:, None]).astype(np.float32))
-    known = {**vectors.users.provenance, "standardized": True}
-    scaled = side.vectors / np.float32(side.size)
-    return replace(vectors, users=replace(side, vectors=scaled, provenance=known))
-
-
 def _fewer_validation_users(split: Split) -> Split:
     users = np.unique(split.valid.user)
     if len(users) <= VALIDATION_USERS:
@@ -196,7 +190,8 @@ def train_implicit(data: Data, training: Training) -> tuple[Watch, Score, Score]
         random_state=training.seed,
     )
     if training.start != "own":
-        to_implicit(model, data.start(training.start, training.seed))
+        scale = training.length / DIM**0.5
+        to_implicit(model, data.start(training.start, training.seed), scale=scale)
     watch = Watch(data.split)
 
     def factors() -> tuple[NDArray[Any], NDArray[Any]]:
@@ -320,6 +315,12 @@ def run_one(data: Data, training: Training, store: Store) -> None:
 def trainings(log: str, model: str, store: Store) -> Iterator[Training]:
     """Every training of a model on a data set; the first seed chooses the rates of the others."""
     starts = [*STARTS] if model == "two-tower" else [*STARTS, "own"]
+    if model == "implicit/short":
+        for seed in seeds_of(log, model):
+            for start in STARTS:
+                yield Training(log, "implicit", start, seed, DEFAULT_RATE, SHORT)
+            yield Training(log, "implicit", "own", seed, DEFAULT_RATE)
+        return
     for seed in seeds_of(log, model):
         for start in starts:
             for rate in _rates(log, model, start, seed, store):
@@ -371,6 +372,7 @@ class View:
     model: str
     end: str
     """'last' or 'best' iteration."""
+    length: float = 1.0
     tuned: bool = False
 
     def rate(self, log: str, start: str, store: Store) -> float:
@@ -381,8 +383,10 @@ class View:
 
 
 VIEWS = (
-    View("implicit's BPR, default rate", "implicit", "last"),
-    View("implicit's BPR, tuned rate", "implicit", "best", tuned=True),
+    View("implicit's BPR, 60 iterations", "implicit", "last", SHORT),
+    View("implicit's BPR, best iteration", "implicit", "best", SHORT),
+    View("implicit's BPR, rows of length 1, 60 iterations", "implicit", "last"),
+    View("implicit's BPR, rows of length 1, tuned rate", "implicit", "best", tuned=True),
     View("two-tower model", "two-tower", "best"),
     View("leporid's bpr", "bpr", "best"),
 )
@@ -400,19 +404,18 @@ class Cell:
     def read(cls, view: View, log: str, store: Store) -> Cell | None:
         """Read a cell, or None where seeds are missing."""
         runs = {}
-        known = {t.start for t in store.rows if (t.log, t.model) == (log, view.model)}
-        for start in (name for name in (*STARTS, "own") if name in known):
-            if (
-                view.model == "implicit"
-                and Training(log, "implicit", start, 1, RATES[-1]) not in store.rows
-            ):
+        starts = [*STARTS] if view.model == "two-tower" else [*STARTS, "own"]
+        for start in starts:
+            if view.tuned and Training(log, view.model, start, 1, RATES[-1]) not in store.rows:
                 return None
-            rate = view.rate(log, start, store)
-            seeds = seeds_of(log, view.model)
-            runs[start] = [Training(log, view.model, start, seed, rate) for seed in seeds]
+            rate, length = view.rate(log, start, store), 1.0 if start == "own" else view.length
+            runs[start] = [
+                Training(log, view.model, start, seed, rate, length)
+                for seed in seeds_of(log, view.model)
+            ]
             if not all(training in store.rows for training in runs[start]):
                 return None
-        return cls(view, log, runs) if len(runs) >= len(STARTS) else None
+        return cls(view, log, runs)
 
     def values(self, start: str, store: Store) -> dict[int, NDArray[np.float64]]:
         """NDCG@10 of every test user by seed."""
@@ -517,7 +520,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--logs", default=",".join(CORES))
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", default="implicit,two-tower,bpr")
     given = parser.parse_args()
     {"run": run, "record": record}[given.what](given)
 
