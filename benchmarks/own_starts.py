@@ -58,6 +58,10 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "adapted": ("leporid", {"alpha": "auto", "row_norm": "auto", "fold_in_users": False}),
     "folded": ("leporid", {"alpha": "auto", "row_norm": "auto", "fold_in_users": True}),
 }
+OURS = "folded"
+"""The start that the others are compared with."""
+PRINTED = {"folded": "adapted", "adapted": "adapted, own users"}
+"""What a record calls a start that was given another name when its runs were made."""
 ITERATIONS = 60
 LOOKS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60)
 """Iterations of implicit after which validation is looked at."""
@@ -423,8 +427,12 @@ class Cell:
 
     def curve(self, start: str, store: Store) -> list[tuple[int, float, float]]:
         """Step, seconds and validation NDCG@10, means over the seeds."""
-        curves = np.array([store.rows[t]["curve"] for t in self.runs[start]])
-        return [(int(step), *rest) for step, *rest in curves.mean(axis=0).tolist()]
+        curves = [store.rows[t]["curve"] for t in self.runs[start]]
+        longest = max(curves, key=len)
+        # A training that stopped early keeps its last value.
+        whole = [curve + [curve[-1]] * (len(longest) - len(curve)) for curve in curves]
+        means = np.array(whole)[:, :, 1:].mean(axis=0).tolist()
+        return [(row[0], *rest) for row, rest in zip(longest, means, strict=True)]
 
     def valid(self, start: str, store: Store) -> float:
         """Validation NDCG@10 at the end of this view, mean over the seeds."""
@@ -469,15 +477,15 @@ def _rows(cells: list[Cell], store: Store) -> list[dict[str, Any]]:
             curve = cell.curve(start, store)
             there = next(((n, s) for n, s, value in curve if value >= wanted), (None, None))
             rows.append({
-                "model": cell.view.name, "log": cell.log, "start": start,
+                "model": cell.view.name, "log": cell.log, "start": PRINTED.get(start, start),
                 "seeds": len(cell.runs[start]), "rate": cell.runs[start][0].rate or None,
                 "valid": cell.valid(start, store), METRIC: cell.mean(start, cell.view.end, store),
                 "tail HR@10": cell.mean(start, f"{cell.view.end}, tail HR@10", store),
                 "iterations to 99%": there[0], "seconds to 99%": there[1],
                 "start seconds": cell.mean(start, "start seconds", store),
             })  # fmt: skip
-            if start != "adapted":
-                sides = cell.values("adapted", store), cell.values(start, store)
+            if start != OURS:
+                sides = cell.values(OURS, store), cell.values(start, store)
                 compared.append((rows[-1], compare(*sides, METRIC)))
     for (row, _), found in zip(compared, holm(c for _, c in compared), strict=True):
         row |= {"adapted is": found.outcome, "difference": found.difference,
@@ -501,15 +509,16 @@ def _left_out(cells: list[Cell], store: Store) -> list[dict[str, Any]]:
 
         chosen = max(cell.runs, key=gain)
         best = max(cell.runs, key=lambda start, cell=cell: cell.valid(start, store))
-        row: dict[str, Any] = {"model": cell.view.name, "log": cell.log, "chosen": chosen,
-                               "best on validation here": best}  # fmt: skip
+        row: dict[str, Any] = {"model": cell.view.name, "log": cell.log,
+                               "chosen": PRINTED.get(chosen, chosen),
+                               "best on validation here": PRINTED.get(best, best)}  # fmt: skip
         rows.append(row)
         for start in cell.runs:
             if start != chosen:
                 sides = cell.values(chosen, store), cell.values(start, store)
                 compared.append((row, start, compare(*sides, METRIC)))
     for (row, start, _), found in zip(compared, holm(c for *_, c in compared), strict=True):
-        row[f"against {start}"] = found.outcome
+        row[f"against {PRINTED.get(start, start)}"] = found.outcome
     return rows
 
 
