@@ -63,7 +63,7 @@ def write(root: Path, hr: float, **about: Any) -> None:
     extra = {"data_digest": about.pop("digest", "same"), "train": train}
     extra["seen"] = about.pop("seen", "train only")
     trials = {"tuning": {"trials": 20}} if about["experiment"] == "baselines" else {}
-    record = RunRecord.make(
+    record = RunRecord(
         config={"dim": 8},
         metrics=metrics,
         valid_metrics={"NDCG@10": about.pop("valid", hr)},
