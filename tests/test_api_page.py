@@ -52,6 +52,8 @@ FOR_OTHER_PACKAGES = {
         *("BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "MOVED", "TARGETS"),
     },
     "models": {
+        *("BASELINES", "BASELINE_METRIC", "BestBaseline", "FittedBaseline", "baseline_specs"),
+        *("best_baseline", "fit_baselines", "left_out_sentence", "validation_metric"),
         *("Backward", "Batch", "BuildContext", "CHECKPOINT_FILE", "DEFAULT_INIT", "DEFAULT_RECIPE"),
         *("DISLIKED_SHARE", "Fitting", "GENERAL", "Init", "NegativeSampler", "Sampler"),
         *("Sampling", "Trainable", "TrainingData", "adopt_tensors", "check_tensors", "derive_seed"),
@@ -61,8 +63,9 @@ FOR_OTHER_PACKAGES = {
         *("seed_default", "table_settings", "to_arrays", "train_loop", "trained_on"),
     },
     "runs": {
-        *("BASELINES", "Baseline", "BaselineCheck", "CUTOFFS", "Cell", "Cost", "Event", "Schema"),
+        *("Baseline", "BaselineCheck", "CUTOFFS", "Cell", "Cost", "Event", "Schema"),
         *("Journal", "Meter", "OF_EARLIER_RUN", "try_lock", "evaluate_run", "load_split"),
+        "outcomes_of",
         *("paired_tests", "read_experiment", "run_cell", "safe_name", "examples_html"),
         *("HITS_CAPTION", "groups_of_users", "hits_in_words", "write_comparison"),
         "write_run_files",

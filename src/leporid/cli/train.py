@@ -7,25 +7,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from leporid import embeddings, models
+from leporid.cli.interruption import interrupted, stoppable, typed_again
 from leporid.cli.options import (
     Dataset,
     Device,
     Json,
     ModelName,
     Output,
+    OutputFile,
     Seed,
     SplitOptions,
     SplitSource,
     parse_settings,
     show,
 )
+from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from leporid.data import Interactions
     from leporid.foundation import JsonValue, SettingValue
-    from leporid.models import ModelSpec
+    from leporid.models import Callback, ModelSpec
     from leporid.runs import BaselineCheck, RunRecord
 
 SHOWN_METRICS = ("HR@10", "F1@10", "NDCG@10")
@@ -58,6 +61,24 @@ class _Training:
     device: Device = "auto"
     final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
     resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
+    log_every: Annotated[
+        int | None, "Print a JSON line every N steps on stderr, not progress."
+    ] = None
+    log_file: Annotated[
+        Path | None, OutputFile("Write these lines into a file [every 50 steps].")
+    ] = None
+
+    @property
+    def json_lines(self) -> tuple[Callback, ...]:
+        """What writes JSON lines for machines, if they were asked for."""
+        if self.log_every is None and self.log_file is None:
+            return ()
+        if not models.get(self.model).takes_initial_vectors:
+            raise ConfigError(
+                f"{self.model} has no training loop: leave --log-every and --log-file out"
+            )
+        every = 50 if self.log_every is None else self.log_every
+        return (models.JsonLines(self.log_file, every),)
 
     def settings(self) -> dict[str, SettingValue]:
         """Return the settings of the model that were typed."""
@@ -109,10 +130,12 @@ def train(
 
     By default each user's first 70% of interactions in time order train, the next 10% validate,
     the rest test; in a log without times they are drawn at random. With --final the settings and
-    steps so tested are then fitted on everything. Ctrl-C leaves a checkpoint; the same command
-    with --resume goes on from it.
+    steps so tested are then fitted on everything. Ctrl-C (or SIGTERM) ends a training with its
+    best weights so far, tested and saved; the same command with --resume goes on. A second Ctrl-C
+    stops at once and leaves the checkpoint alone.
     """
     training.spec()
+    callbacks = training.json_lines
     from leporid.runs import RunSpec, execute_to_folder
 
     split = log.split(data, quiet=json_output)
@@ -127,18 +150,33 @@ def train(
     )
     if not no_baselines:
         spec = spec.with_baselines(split)
-    run, record = execute_to_folder(
-        spec,
-        split,
-        output,
-        device=training.device,
-        resume=training.resume,
-        tables=tables,
-        progress=not json_output,
-    )
+    shows_progress = training.log_every is None or training.log_file is not None
+    with stoppable(lambda: kept_sentence(output)):
+        run, record = execute_to_folder(
+            spec,
+            split,
+            output,
+            device=training.device,
+            resume=training.resume,
+            tables=tables,
+            callbacks=callbacks,
+            progress=shows_progress and not json_output,
+        )
     parts = tested_parts(record, run.check, len(run.test))
     sentences = (f"wrote {output}", models.fit_sentence(run.deployed))
     show(json_output, record.to_dict(), *parts, *sentences)
+    if run.interrupted_by is not None:
+        sentence = f"{run.interruption}; go on with: {typed_again('--resume')}"
+        raise interrupted(sentence, run.interrupted_by)
+
+
+def kept_sentence(output: Path) -> str:
+    """Say what an interrupted command leaves, and how to go on."""
+    checkpoint = output / "checkpoint"
+    if not (checkpoint / models.CHECKPOINT_FILE).is_file():
+        return f"no step of a training was done, and nothing was saved in {output}"
+    again = typed_again("--resume")
+    return f"the checkpoint in {checkpoint} is kept; go on with: {again}"
 
 
 def tested_parts(

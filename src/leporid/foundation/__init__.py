@@ -7,6 +7,7 @@ compiled      `kernel`: how loops are compiled; random numbers inside them
 config        `Config`: settings that refuse unknown keys, wrong types and values out of range
 hashing       Short digests that name results
 html          Pages, tables and charts of reports
+interruption  Ctrl-C and SIGTERM: the first ends long work in order, the second at once
 machine       Threads, free memory, devices, versions
 progress      Progress of long work on stderr
 registry      `Registry`: names of classes, resolved on first use

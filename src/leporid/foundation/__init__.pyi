@@ -49,6 +49,12 @@ from .html import fill_template as fill_template
 from .html import folded_html as folded_html
 from .html import rows_html as rows_html
 from .html import write_report as write_report
+from .interruption import Interruption as Interruption
+from .interruption import Terminated as Terminated
+from .interruption import interrupt as interrupt
+from .interruption import interruptible as interruptible
+from .interruption import signal_of as signal_of
+from .interruption import sigterm_interrupts as sigterm_interrupts
 from .machine import check_device as check_device
 from .machine import choose_torch_threads as choose_torch_threads
 from .machine import chunk_rows as chunk_rows
@@ -67,6 +73,8 @@ from .machine import work_alone as work_alone
 from .progress import NullProgress as NullProgress
 from .progress import Progress as Progress
 from .progress import ProgressLike as ProgressLike
+from .progress import duration as duration
+from .progress import is_silent as is_silent
 from .progress import make_progress as make_progress
 from .progress import say as say
 from .registry import Registry as Registry

@@ -160,6 +160,8 @@ def record_of(run: Run) -> RunRecord:
     training = model.training_summary()
     if training:
         extra["training"] = training
+    if run.interruption:
+        extra["interrupted"] = run.interruption
     extra |= spec.extra
     if run.check is not None:
         extra["baselines"] = run.check.to_dict()

@@ -64,6 +64,8 @@ def summary_sentences(
     if run.check is not None:
         sentences.append(f"On test {run.check.verdict()}.")
         sentences.append(run.check.left_out)
+    if run.interruption:
+        sentences.append(f"This run is not finished: {run.interruption}.")
     sentences.append(f"The folder holds the {fit_sentence(run.deployed)}.")
     return [sentence for sentence in sentences if sentence]
 

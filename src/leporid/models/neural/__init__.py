@@ -13,7 +13,6 @@ dlr2/           DLR2, the paper's own model: network, losses and two-stage lists
 feature_sum     Rows of a table that are sums with the embeddings of their features
 graph           `GraphRecommender`, and products with the user-item graph
 hgn             HGN: gates that choose features and items of the recent past
-interruption    Ctrl-C stops a training between two steps
 layers          Dropout, causal attention, and sparse products
 lightgcn        LightGCN: graph convolution with nothing but the neighbourhood average
 meta_build      Networks without memory for their weights, to check saved arrays
@@ -21,6 +20,7 @@ ncf             NCF: NeuMF, a product tower and a perceptron tower
 negatives       `NegativeSampler`: uniform draws among the items a user has not
 new_items       New items and users of a trained model: tables, interactions, cold scores
 ngcf            NGCF: graph convolution with feature interaction
+outlook         `Outlook`: where a training stands, and when it can end
 sampler         `Sampler`: batches as a pure function of (seed, step)
 sasrec          SASRec: causal self-attention over the sequence of a user
 scoring         `NetworkScoring`: how a trained network scores users and items

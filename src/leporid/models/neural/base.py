@@ -160,6 +160,8 @@ class NeuralRecommender(NetworkScoring):
         moved = movement(self.tables, initial)
         self.summary["start_size"] = moved["start_size"]
         self.summary["drift"] = moved["drift"]
+        if self.config.has_closed_form_part:
+            context.progress.start("closed-form part")
         self.closed_form = fit_closed_form_part(self.score, self.config, split)
         self.config = resolved_config(self.config, self.closed_form)
 
@@ -253,9 +255,10 @@ class NeuralRecommender(NetworkScoring):
         history = self.history
         last_row = history.rows[-1] if history.rows else {}
         return {
-            "steps": last_row.get("step", 0),
+            "steps": history.last_step,
             "best_step": history.best_step,
             "best_metric": history.best_metric,
+            "ended": history.ended,
             "examples_per_second": last_row.get("examples_per_second"),
             **self.summary,
             "start": self.fitting.init,

@@ -101,6 +101,11 @@ class TrainingConfig(Config):
         """The last step of a run that is not stopped early."""
         return min(self.stop_at or self.steps, self.steps)
 
+    @property
+    def has_closed_form_part(self) -> bool:
+        """Whether closed-form models may get a weight beside the network."""
+        return self.linear_weight != 0 or self.transitions_weight != 0
+
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:
         """Build from a mapping; `steps` given without `epochs` are all taken."""
