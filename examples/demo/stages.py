@@ -91,7 +91,7 @@ def run_demo(
         run, _ = execute_to_folder(spec, split, output / folder, progress=progress)
         return run
 
-    best = dlr2("part 3 of 5: DLR2, then baselines", "dlr2", vectors, "general")
+    best = dlr2("part 3 of 5: baselines, then DLR2", "dlr2", vectors, "general")
     assert best.check is not None
     check = best.check
     rows = [_row(baseline.name, baseline.metrics) for baseline in check.baselines]
