@@ -20,10 +20,10 @@ import torch
 from benchmarks.harness import RECORDS, write_record
 from benchmarks.peers.environment import run_in
 from leporid import load, temporal_split
-from leporid.artifacts import write_json
 from leporid.data import Split
 from leporid.embeddings import initial_embeddings
 from leporid.evaluation import evaluate
+from leporid.foundation import write_json
 from leporid.models import Callback, FitContext
 from leporid.models.neural.sasrec import SASRec
 from leporid.ranking import TopK

@@ -30,7 +30,6 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from benchmarks.harness import RECORDS, machine, write_record
-from leporid.artifacts import read_json, write_json
 from leporid.data import (
     IdMap,
     Interactions,
@@ -44,6 +43,7 @@ from leporid.data import (
 from leporid.embeddings import initial_embeddings
 from leporid.errors import LeporidWarning
 from leporid.evaluation import compare, evaluate
+from leporid.foundation import read_json, write_json
 from leporid.models import train
 from leporid.models.neural import cold_items as cold_start
 from leporid.ranking import masked_top_k

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import json
 import os
 import platform
 import time
@@ -11,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import write_json
+from leporid.foundation import write_json
 from leporid.runs.meter import peak_memory_mb
 
-__all__ = ["machine", "markdown_table", "peak_memory_mb", "timed", "write_record"]
+__all__ = ["Journal", "machine", "markdown_table", "peak_memory_mb", "timed", "write_record"]
 
 RECORDS = Path(__file__).parent / "records"
 PACKAGES = ("numpy", "scipy", "numba", "torch", "pyarrow", "similaripy", "implicit", "scikit-learn")
@@ -28,6 +29,25 @@ def timed(function: Callable[[], Any], repeat: int = 1) -> tuple[float, Any]:
         result = function()
         best = min(best, time.perf_counter() - start)
     return best, result
+
+
+class Journal:
+    """A file of finished rows, one line of JSON each, so that a stopped benchmark goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.touch()
+        self.rows: list[dict[str, Any]] = [json.loads(row) for row in path.read_text().splitlines()]
+
+    def has(self, **parts: object) -> bool:
+        """Tell whether a row with these values is finished."""
+        return any(parts.items() <= row.items() for row in self.rows)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Keep a finished row."""
+        self.rows.append(row)
+        with self._path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 def machine() -> dict[str, Any]:

@@ -23,7 +23,7 @@ from benchmarks.choose_logs import LOGS
 from leporid import models
 from leporid.data import Split, inner_validation_split
 from leporid.embeddings import initial_embeddings
-from leporid.machine import versions
+from leporid.foundation import versions
 from leporid.models import FitContext, StopWhen, trained_on
 from leporid.selection.task import with_validation
 
@@ -33,7 +33,7 @@ def limit(given: argparse.Namespace) -> list[dict[str, Any]]:
     model, log, init, seconds, *changes = given.what
     split, cls = _split(given.data, log), models.get(model)
     settings = cls.recipe_settings("general", split.train) | {"eval_users": 1000}
-    settings |= {"linear_gain": 0.0} if model == "dlr2" else {}
+    settings |= {"linear_weight": 0.0, "transitions_weight": 0.0} if model == "dlr2" else {}
     for name, _, value in (change.partition("=") for change in changes):
         settings[name] = int(value) if value.isdigit() else value
     vectors = initial_embeddings(init, split.train, dim=64, seed=0)

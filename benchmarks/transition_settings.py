@@ -1,8 +1,8 @@
 """Settings of `transitions` on logs with an order, and other classical models, by validation alone.
 
-`python -m benchmarks.transition_settings --data FOLDER` fits every setting below on every log and
-scores a sample of the validation users. For each log it also writes what the other logs would have
-chosen. The test part is not read.
+`python -m benchmarks.transition_settings --data FOLDER --journal FILE` fits every setting below on
+every log and scores a sample of the validation users. For each log it also writes what the other
+logs would have chosen. The test part is not read. What FILE has is not computed again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 
 import leporid
 from benchmarks.classical_defaults import split_of
-from benchmarks.harness import timed, write_record
-from leporid.config import SettingValue
+from benchmarks.harness import Journal, timed, write_record
+from benchmarks.transition_published import CONSTANTS
 from leporid.data import Split
+from leporid.foundation import SettingValue
 
 LOGS = {
     "beauty": 1,
@@ -34,11 +35,14 @@ SAME_SOURCE = {"ml-1m": "ml-1m-r3", "ml-1m-r3": "ml-1m"}
 USERS = 3000
 """Users of the validation part that are evaluated, at most."""
 CLASSICAL = ("slim", "ease", "itemknn")
-PAPER: dict[str, SettingValue] = {"tau": 12_000.0, "recent": 8, "older_share": 0.1}
+PENALTIES = (0.0005, 0.001, 0.003, 0.005, 0.01)
+"""Other sizes of a negative `popularity` for each mean interaction of an item; at most .2."""
 SETTINGS: dict[str, dict[str, SettingValue]] = {
     "default": {},
-    "the paper's constants": PAPER,
-    "the paper's constants, share .03": {**PAPER, "older_share": 0.03},
+    "published for Beauty": CONSTANTS["beauty"],
+    "published for Toys": CONSTANTS["toys"],
+    "published for ML-1M": CONSTANTS["ml-1m"],
+    "tau 150": {"tau": 150.0},
     "tau 3,000": {"tau": 3000.0},
     "tau 12,000": {"tau": 12_000.0},
     "tau 30,000": {"tau": 30_000.0},
@@ -53,7 +57,11 @@ SETTINGS: dict[str, dict[str, SettingValue]] = {
     "decay .7 throughout": {"recent": None, "recency_decay": 0.7},
     "share 0": {"older_share": 0.0},
     "share .1": {"older_share": 0.1},
+    "popularity 0": {"popularity": 0.0},
     "popularity .01": {"popularity": 0.01},
+    "popularity -.04": {"popularity": -0.04},
+    "popularity -.2": {"popularity": -0.2},
+    "popularity -.4": {"popularity": -0.4},
 }
 
 
@@ -76,28 +84,47 @@ def value_and_seconds(
     return table.mean()["NDCG@10"], seconds
 
 
-def row(data: Path, log: str) -> dict[str, float | str]:
-    """Every setting on one log, and the other classical models with their defaults."""
+def settings_for(split: Split) -> dict[str, dict[str, SettingValue]]:
+    """`SETTINGS`, and the other sizes of the penalty that the default derives from the data."""
+    per_item = len(split.train) / split.n_items
+    penalties: dict[str, dict[str, SettingValue]] = {
+        f"popularity -{size} per interaction": {"popularity": -min(size * per_item, 0.2)}
+        for size in PENALTIES
+    }
+    return SETTINGS | penalties
+
+
+def fill(journal: Journal, data: Path, log: str) -> None:
+    """Add every setting on one log, and the other classical models with their defaults."""
     split = sampled_split(data, log)
+    trials = {name: ("transitions", settings) for name, settings in settings_for(split).items()}
+    trials |= {model: (model, {}) for model in CLASSICAL}
+    for name, (model, settings) in trials.items():
+        if not journal.has(log=log, name=name):
+            value, seconds = value_and_seconds(split, model, settings)
+            found = {"value": round(value, 4), "seconds": round(seconds, 2)}
+            journal.add({"log": log, "name": name} | found)
+
+
+def row(journal: Journal, log: str) -> dict[str, float | str]:
+    """All values of one log, and the seconds of fits with default settings."""
     found: dict[str, float | str] = {"log": log}
-    for name, settings in SETTINGS.items():
-        value, seconds = value_and_seconds(split, "transitions", settings)
-        found[name] = round(value, 4)
-        if name == "default":
-            found["seconds"] = round(seconds, 2)
-    for model in CLASSICAL:
-        value, seconds = value_and_seconds(split, model, {})
-        found[model] = round(value, 4)
-        found[f"{model}, seconds"] = round(seconds, 2)
+    for trial in journal.rows:
+        if trial["log"] == log:
+            name = trial["name"]
+            found[name] = trial["value"]
+            if name in ("default", *CLASSICAL):
+                found[f"{name}, seconds"] = trial["seconds"]
     return found
 
 
 def shares_of_best(rows: list[dict[str, float | str]]) -> dict[str, list[float]]:
     """By setting, its value on each log as a share of the best setting there."""
-    best = [max(float(found[name]) for name in SETTINGS) for found in rows]
+    names = [*SETTINGS, *(f"popularity -{size} per interaction" for size in PENALTIES)]
+    best = [max(float(found[name]) for name in names) for found in rows]
     return {
         name: [float(found[name]) / most for found, most in zip(rows, best, strict=True)]
-        for name in SETTINGS
+        for name in names
     }
 
 
@@ -108,7 +135,7 @@ def add_choices_of_the_others(rows: list[dict[str, float | str]]) -> None:
     for place, found in enumerate(rows):
         left_out = {logs[place], SAME_SOURCE.get(logs[place])}
         others = [other for other, log in enumerate(logs) if log not in left_out]
-        sums = {name: sum(shares[name][other] for other in others) for name in SETTINGS}
+        sums = {name: sum(of[other] for other in others) for name, of in shares.items()}
         choice = max(sums, key=sums.__getitem__)
         found["default, of the best"] = round(shares["default"][place], 3)
         found["what the other logs choose"] = choice
@@ -126,10 +153,14 @@ def by_setting(rows: list[dict[str, float | str]]) -> list[dict[str, float | str
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    folder = parser.parse_args().data
+    parser.add_argument("--journal", type=Path, required=True, help="Finished values.")
+    arguments = parser.parse_args()
     for model in ("transitions", *CLASSICAL):  # kernels are compiled before they are timed
-        leporid.train(model, sampled_split(folder, "lastfm"), progress=False)
-    rows = [row(folder, log) for log in LOGS]
+        leporid.train(model, sampled_split(arguments.data, "lastfm"), progress=False)
+    journal = Journal(arguments.journal)
+    for log in LOGS:
+        fill(journal, arguments.data, log)
+    rows = [row(journal, log) for log in LOGS]
     add_choices_of_the_others(rows)
     write_record(
         "transition_settings",

@@ -20,8 +20,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS, markdown_table
 from docs import ratio_tables, tables
-from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
+from leporid.foundation import atomic_path, read_json
 from reproduction.global_time import read_global_time
 from reproduction.leaderboard import differences, leaderboard_page, read_leaderboard
 from reproduction.leave_last_out import read_levers
@@ -65,11 +65,15 @@ QUESTIONS = {
     "trace_train": "How many files does `leporid train` go through?",
     "waits": "Which waits are left?",
     "trainings": "How long is a whole training as it comes?",
+    "closed_form_part": "What do SLIM and transitions add to a network?",
     "linear_part": "What does the linear part do where the order is hidden?",
     "linear_models": "Which linear model should a network have beside it?",
     "two_versions": "What has the redesign of 0.8.0 done to the speed?",
     "redesign_speed": "What has the redesign of 0.9.0 done to the speed?",
     "transition_settings": "Which settings of transitions suit which data set?",
+    "transition_published": "Does transitions repeat the published figures?",
+    "transition_graph": "Does a graph of transitions give LEPORID better item vectors?",
+    "transition_graph_values": "And each such graph on its own?",
     "walk_normalize": "When should the targets of a random walk sum to 1?",
     "scale": "How does LEPORID grow with the number of users?",
     "gpu": "How fast is LEPORID on a GPU?",
@@ -155,6 +159,9 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
         "docs/models.md": {
             "linear-part": lambda: tables.linear_part_table(logs),
+            "closed-form-part": lambda: ratio_tables.closed_form_part_table(
+                record("closed_form_part")
+            ),
             "hidden-order": lambda: ratio_tables.hidden_order_table(record("linear_part")),
             "new-users": lambda: tables.new_users_table(
                 read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS
-from leporid.artifacts import read_json
+from leporid.foundation import read_json
 from reproduction.figures import draw_embedding_change, draw_le_dimensions
 from reproduction.leaderboard import (
     Difference,

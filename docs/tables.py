@@ -28,7 +28,7 @@ from reproduction.store import PackedResults
 from reproduction.verdict import WORDS
 
 NETWORKS = ("dlr2", "sasrec", "hgn")
-"""Those that have a linear part as they come."""
+"""Those that have a closed-form part with default settings."""
 PHRASES = {
     "better": "better than",
     "equivalent": "equivalent to",
@@ -83,19 +83,20 @@ def short_table(logs: list[Log]) -> str:
 
 
 def linear_part_table(logs: list[Log]) -> str:
-    """NDCG@10 on test of networks with their linear part, beside DLR2's network alone."""
+    """NDCG@10 on test of networks with SLIM beside them, beside DLR2's network alone."""
     named = [("dlr2", "leporid"), *((f"{name}{AS_IT_COMES}", "leporid") for name in NETWORKS)]
     rows = []
     for log in logs:
         alone, *whole = (log.row(*key) for key in named)
         best, ours = best_classical(log), whole[0]
-        gains = sorted({int(r.config["linear_gain"]) for r in ours.records}) if ours else []
+        gains = sorted({int(r.config["linear_weight"]) for r in ours.records}) if ours else []
         cells = [f"{row.mean('NDCG@10'):.4f}" if row else "-" for row in (alone, *whole, best)]
         cells[-1] += f" {best.model}" if best else ""
         rows.append(
             [log.name, *cells, " to ".join(map(str, dict.fromkeys(gains[:1] + gains[-1:])))]
         )
-    columns = ["DLR2 alone", "as it comes", "SASRec", "HGN", "best classical model", "DLR2's gain"]
+    networks = ["DLR2 alone", "as it comes", "SASRec", "HGN"]
+    columns = [*networks, "best classical model", "weight of SLIM"]
     return table(["log", *columns], rows)
 
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import read_json
 from leporid.data import load
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
+from leporid.foundation import read_json
 from leporid.runs import ExperimentSpec, load_split, read_experiment, run_grid
 from reproduction.activity import add_quartiles
 from reproduction.confirmed_baselines import METRIC, TRIALS, confirm_classical

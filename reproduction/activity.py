@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import read_json, write_json
 from leporid.data import Split
 from leporid.evaluation import MetricTable, evaluate, user_stratum
+from leporid.foundation import read_json, write_json
 
 QUARTILES = "activity-quartiles.json"
 """In the folder of results: {digest: {"dataset", "quartiles"}}."""

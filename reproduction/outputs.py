@@ -12,9 +12,8 @@ from typing import Any
 
 from scipy import sparse
 
-from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
-from leporid.html import fill_template, rows_html, write_report
+from leporid.foundation import atomic_path, fill_template, rows_html, write_json, write_report
 from leporid.runs import RunRecord
 from reproduction import figures
 from reproduction.gains import initialisation_gains

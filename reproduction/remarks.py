@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.harness import RECORDS
-from leporid.artifacts import read_json
+from leporid.foundation import read_json
 from reproduction.store import PackedResults
 from reproduction.tables import DATA_SETS, METRICS, measurements, paper_rows
 

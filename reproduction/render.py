@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from leporid.errors import UnknownNameError
-from leporid.html import fill_template
+from leporid.foundation import fill_template
 from reproduction.tables import PaperTable, TableRow, Value
 
 FORMATS = {"markdown": "md", "csv": "csv", "latex": "tex", "html": "html"}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.evaluation import UserValuesBySeed, compare, holm
-from leporid.html import rows_html
+from leporid.foundation import rows_html
 from leporid.runs import RunRecord
 from reproduction.figures import draw_bars, figure_html
 from reproduction.render import render

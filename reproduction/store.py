@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from leporid.artifacts import atomic_path
 from leporid.errors import DataError
 from leporid.evaluation import HIT_COLUMNS, MetricTable
+from leporid.foundation import atomic_path
 from leporid.runs import Results, RunRecord, safe_name
 from reproduction.old_records import read_record
 

@@ -160,7 +160,7 @@ def run_cell(cell: StudyCell, device: str) -> dict[str, Any]:
         "quartiles": {name: test.mean(name) for name in NAMES if test.has_users(name)},
         "hits": packed(test.hit_columns()["hits"]),
     }
-    record = RunRecord.make(
+    record = RunRecord(
         dataset=cell.log,
         experiment=EXPERIMENT,
         model=cell.model,

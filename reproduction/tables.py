@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from leporid.artifacts import read_json
 from leporid.errors import DataError, UnknownNameError
+from leporid.foundation import read_json
 from leporid.runs import RunRecord
 from reproduction.gains import have_seen
 

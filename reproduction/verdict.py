@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from leporid.errors import DataError
 from leporid.evaluation import Comparison as Tested
 from leporid.evaluation import MetricTable, compare, holm
-from leporid.html import fill_template
+from leporid.foundation import fill_template
 from leporid.runs import RunRecord
 from reproduction.activity import TAIL, read_quartiles
 from reproduction.remarks import remark_values

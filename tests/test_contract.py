@@ -146,12 +146,13 @@ def test_every_registered_model_and_recipe_is_here() -> None:
     for name in models.available():
         for recipe, settings in getattr(models.get(name), "recipes", {}).items():
             # The plain model covers recipes that only turn its numbers up or down, or say how long
-            # to train; dlr2-general has a linear part. Frozen tables break half of this contract:
-            # test_dlr2_authors.py.
+            # to train; dlr2-general has a closed-form part. Frozen tables break half of this
+            # contract: test_dlr2_authors.py.
             own = [
                 value
                 for key, value in settings.items()
-                if key not in {*GENERAL, "metric", "precision", "linear_gain"}
+                if key
+                not in {*GENERAL, "metric", "precision", "linear_weight", "transitions_weight"}
             ]
             if any(not isinstance(value, int | float) for value in own):
                 assert (name, recipe) in named | {("dlr2", "authors")}
@@ -421,7 +422,7 @@ def test_users_and_items_without_training_rows_are_no_trouble(name: str, split: 
 def test_a_search_space_names_settings_that_exist(name: str) -> None:
     from dataclasses import fields
 
-    from leporid.search_space import check_space
+    from leporid.foundation import check_space
 
     try:
         cls = models.get(name)

@@ -25,7 +25,7 @@ from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.evaluation import Comparison
-from leporid.progress import NullProgress
+from leporid.foundation import NullProgress
 from leporid.runs import RunRecord
 
 runner = CliRunner()

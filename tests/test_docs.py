@@ -15,11 +15,11 @@ import pytest
 import typer.main
 
 import leporid
-from leporid.artifacts import read_json
 from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
+from leporid.foundation import read_json
 from leporid.models.neural import trainer as loop
 from leporid.runs import RunRecord
 
@@ -215,6 +215,17 @@ def test_the_tables_of_the_models_are_made_of_the_records(tmp_path: Path) -> Non
     seeds = ({"network alone": 0.1, "with": 0.28, "gain": 8}, {"network alone": 0.2, "with": 0.3})
     table = made["hidden_order_table"]({"rows": [of | {"gain": 2} | seed for seed in seeds]})
     assert "| toy | 0.1500 | 0.2900 | 0.2500 slim | 116% | 2 to 8 |" in table
+    part = {f"NDCG@10, {name}": 0.1 for name in ("alone", "+ SLIM", "+ transitions")}
+    part |= {"log": "toy", "model": "dlr2", "weight of slim, + both": 8.0}
+    rows = [
+        part | {"seed": 1, "NDCG@10, + both": 0.2, "weight of transitions, + both": 0.5},
+        part | {"seed": 2, "NDCG@10, + both": 0.4, "weight of transitions, + both": 2.0},
+        {"log": "toy", "model": "slim", "NDCG@10": 0.15},
+        {"log": "toy", "model": "ease", "NDCG@10": 0.12},
+    ]
+    beside = made["closed_form_part_table"]({"rows": rows})
+    cells = "0.1000 | 0.1000 | 0.1000 | 0.3000 | 8 | 0.5 to 2 | 0.1500 slim"
+    assert f"| toy | dlr2 | 2 | {cells} |" in beside
     text = made["fill"]("a <!-- x:begin -->old<!-- x:end --> b", "x", table)
     assert table in text
     assert "old" not in text
@@ -228,7 +239,7 @@ def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> No
     records = []
     for init, hits in (("random", [1, 0, 0, 0]), ("leporid", [1, 1, 1, 0])):
         for seed in (1, 2):
-            record = RunRecord.make(
+            record = RunRecord(
                 dataset="toy", experiment="models", model="bpr", init=init, recipe=None,
                 seed=seed, config={}, valid_metrics={},
                 metrics={"HR@10": sum(hits) / 4, "F1@10": sum(hits) / 40},

@@ -12,10 +12,9 @@ import pandas as pd
 import pytest
 
 import leporid
-from leporid.artifacts import check_output_file, check_output_folder
 from leporid.embeddings import initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError
-from leporid.machine import check_device
+from leporid.foundation import check_device, check_output_file, check_output_folder
 from leporid.ranking import Rules, write_recommendations
 
 DATA = leporid.synthesize(users=40, items=25, interactions=500, seed=1)

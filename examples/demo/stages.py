@@ -12,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leporid.artifacts import atomic_path
-from leporid.config import SettingValue
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.embeddings import initial_embeddings
 from leporid.errors import DataError
 from leporid.evaluation import Comparison, compare, evaluate
+from leporid.foundation import ProgressLike, SettingValue, atomic_path
 from leporid.models import Init, ModelSpec, get
-from leporid.progress import ProgressLike
 from leporid.runs import Run, RunSpec, execute_to_folder
 
 if TYPE_CHECKING:

@@ -54,6 +54,14 @@ def test_all_users_into_a_file(run: Path, tmp_path: Path) -> None:
     assert f"{frame.num_rows} rows for 31 users" in words.stdout
 
 
+def test_the_lists_of_all_items_into_a_file(run: Path, tmp_path: Path) -> None:
+    target = tmp_path / "lists.parquet"
+    answer = ask(run, "--all-items", "-n", 4, "-o", target)
+    lists = EASE.load(run).item_lists(4)
+    assert answer == {"path": str(target), "items": 17, "rows": lists.num_rows}
+    assert pyarrow.parquet.read_table(target).equals(lists)
+
+
 def test_the_users_of_a_file(run: Path, tmp_path: Path) -> None:
     users = tmp_path / "users.txt"
     users.write_text("u07\nnobody\nu02\n")

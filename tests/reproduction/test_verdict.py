@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from leporid.artifacts import write_json
 from leporid.errors import DataError
 from leporid.evaluation import Comparison as Result
 from leporid.evaluation import MetricTable, compare, holm
+from leporid.foundation import write_json
 from leporid.runs import RunRecord
 from reproduction.activity import packed
 from reproduction.store import PackedResults
@@ -107,7 +107,7 @@ def test_a_word_is_that_of_the_comparison_and_few_seeds_have_none() -> None:
 def write(root: Path, init: str, seed: int, hits: list[int], **fields: Any) -> None:
     rate = sum(hits) / len(hits)
     fields = {"experiment": "models", "recipe": None, "config": {}, **fields}
-    record = RunRecord.make(
+    record = RunRecord(
         dataset="toy", model="bpr", init=init, seed=seed, valid_metrics={},
         metrics={"HR@10": rate, "F1@10": rate / 5},
         tail_metrics={"HR@10": rate / 2, "F1@10": rate / 10}, seconds=7.0, peak_memory_mb=1.0,

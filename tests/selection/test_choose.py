@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import leporid
-from leporid.artifacts import read_json
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
+from leporid.foundation import read_json
 from leporid.models import Blend, Recommender, find_model
 from leporid.runs import read_run
 from leporid.selection import Choice, finalise, schedule, task

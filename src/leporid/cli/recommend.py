@@ -87,6 +87,9 @@ class _Question:
     ] = None
     user_column: Annotated[str | None, "Column of --users; else found by name."] = None
     similar: Annotated[str | None, "The items most like this item instead."] = None
+    all_items: Annotated[
+        bool, "What the model's weights say goes with every item, into -o."
+    ] = False
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10
     explain: Annotated[bool, "Add the items of the history that say why."] = False
 
@@ -98,13 +101,14 @@ class _Question:
             self.all_users,
             self.users,
             self.similar,
+            self.all_items,
         )
         if sum(map(bool, subjects)) != 1:
             raise ConfigError(
                 "ask for one of --user ID, --history ID,ID,..., --all, --users FILE, "
-                "--similar ITEM"
+                "--similar ITEM, --all-items"
             )
-        if output is None and (self.all_users or self.users):
+        if output is None and (self.all_users or self.users or self.all_items):
             raise ConfigError(
                 "many lists go into a file: add -o recs.parquet (or .csv, .jsonl)"
             )
@@ -199,6 +203,13 @@ def recommend(
     model = load_model(run)
     if not json_output:
         typer.echo(models.fit_sentence(model), err=True)
+    if question.all_items and output is not None:
+        if filters != FilterOptions():
+            raise ConfigError(
+                "--all-items takes no filters: leave --only, --exclude out"
+            )
+        _write_item_lists(model, output, question.n, json_output)
+        return
     resolved = filters.resolve(model, items)
     if output is not None:
         _write_lists(model, question, resolved, output, json_output)
@@ -244,6 +255,19 @@ def _write_lists(
     n_users = len(model.users if users is None else users)
     line = f"wrote {output}: {n_rows:,} rows for {n_users:,} users"
     report = {"path": str(output), "users": n_users, "rows": n_rows}
+    show(json_output, report, line)
+
+
+def _write_item_lists(
+    model: Recommender, output: Path, n: int, json_output: bool
+) -> None:
+    """Write what goes with every item into a file."""
+    from leporid.ranking import write_item_lists
+
+    n_rows = write_item_lists(model, output, n)
+    n_items = len(model.items)
+    line = f"wrote {output}: {n_rows:,} rows for {n_items:,} items"
+    report = {"path": str(output), "items": n_items, "rows": n_rows}
     show(json_output, report, line)
 
 

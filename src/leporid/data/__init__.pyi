@@ -23,10 +23,10 @@ from .loading import load as load
 from .sequences import Sequences as Sequences
 from .sequences import first_of_pairs as first_of_pairs
 from .split import PROTOCOLS as PROTOCOLS
+from .split import HeldOut as HeldOut
 from .split import Part as Part
 from .split import Split as Split
 from .split import cold_items_split as cold_items_split
-from .split import expect as expect
 from .split import global_time_split as global_time_split
 from .split import inner_validation_split as inner_validation_split
 from .split import leave_last_out as leave_last_out

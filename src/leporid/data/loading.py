@@ -9,7 +9,6 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
-from leporid.arguments import checks_arguments
 from leporid.data.arrays import AnyArray
 from leporid.data.columns import (
     USUAL_NAMES,
@@ -26,7 +25,7 @@ from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.log_files import read_log
 from leporid.data.policies import to_interactions
 from leporid.errors import ConfigError, DataError, closest
-from leporid.progress import say
+from leporid.foundation import checks_arguments, say
 
 
 class _Entries(Protocol):

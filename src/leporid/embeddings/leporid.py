@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from leporid.config import JsonValue, setting
 from leporid.data import Interactions
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.estimators import LaplacianEigenmaps, Leporid
@@ -18,7 +17,7 @@ from leporid.embeddings.landmarks import Landmarks, landmark_count
 from leporid.embeddings.probe import try_settings
 from leporid.embeddings.row_norm import RowNorm, with_row_norm
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded
-from leporid.progress import ProgressLike
+from leporid.foundation import JsonValue, ProgressLike, setting
 
 ALPHAS = (0.0, 0.5)
 """Candidates of `alpha`."""
@@ -91,7 +90,7 @@ class SpectralInitializer(Initializer):
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config
-        provenance = self.provenance(train.digest)
+        provenance = self.provenance(train)
         items = self.estimator(config.item_landmarks)
         self._fit_items(items, train, progress)
         users = self.estimator(config.landmarks)
@@ -171,7 +170,7 @@ class LeporidInitializer(SpectralInitializer):
         )
         embeddings = self._with(settings)._fit(train, progress)
         provenance: dict[str, JsonValue] = {
-            **self.provenance(train.digest),
+            **self.provenance(train),
             "chosen": best.settings(),
             "candidates": [
                 {**candidate.settings(), "NDCG@10": candidate.ndcg}

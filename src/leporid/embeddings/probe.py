@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from leporid import evaluation
-from leporid.config import JsonValue
 from leporid.data import Interactions, Split, random_split, temporal_split
 from leporid.embeddings.row_norm import RowNorm, with_row_norm
 from leporid.embeddings.vectors import InitialEmbeddings
+from leporid.foundation import JsonValue
 
 
 class ProbedSettings(NamedTuple):

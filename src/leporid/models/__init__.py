@@ -4,8 +4,9 @@
 and name it in `registry.py`.
 
 base            `Recommender`: the interface of every model
+baselines       Simple models that a training has to beat, fitted and validated first
 blend           Blend: several models as one, their rankings averaged
-callbacks       `Callback`: told about a training, and able to end it
+callbacks       `Callback`: told about a training, and able to end it; `JsonLines` for machines
 closed_form/    Models that are computed rather than trained, one file each
 context         `FitContext`: how a fit runs, as opposed to what is fitted
 feature_tables  Feature tables of items and users: whether they help, on validation
@@ -14,6 +15,7 @@ fitted_arrays   `FittedArray`: an array that a model learns, checked and saved
 fitting         `Fitting`: how a model was fitted, so that it can be fitted again
 history         `TrainingHistory`: what a training recorded over its steps
 item_vectors    Vectors that say how alike items are, for rules about diversity
+merged_log      `merge_interactions`: what a model knows and a new log, with the ids of both
 neural/         Models that are trained step by step, one file each, and their trainer
 recipes         Named settings, and the kinds of data that `general` tells apart
 registry        The names of the models

@@ -7,24 +7,33 @@ and `retrieve` where it has a cheap first stage. What it learns is declared as `
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from leporid.arguments import checks_arguments, takes_exclude_seen
-from leporid.config import Config, JsonValue, SettingValue
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import (
     ConfigError,
     DataError,
     NotFittedError,
+    UnknownIdError,
     article,
     warn,
+)
+from leporid.foundation import (
+    Config,
+    JsonValue,
+    Progress,
+    ProgressLike,
+    SearchSpace,
+    SettingValue,
+    checks_arguments,
+    from_mapping,
 )
 from leporid.models import registry
 from leporid.models.context import FitContext
@@ -40,7 +49,6 @@ from leporid.models.saved_models import (
     read_saved,
     write_saved,
 )
-from leporid.progress import Progress, ProgressLike
 from leporid.ranking import (
     Allowed,
     BoundRules,
@@ -49,6 +57,7 @@ from leporid.ranking import (
     Ids,
     Indices,
     ItemColumns,
+    ItemListsUnsupportedError,
     ItemNeighbours,
     Lists,
     Scores,
@@ -60,12 +69,12 @@ from leporid.ranking import (
     history_indices,
     id_indices,
     is_id,
+    item_list_schema,
     list_frames,
     list_schema,
     padded_lists,
     rank_in_chunks,
 )
-from leporid.search_space import SearchSpace
 
 if TYPE_CHECKING:
     import torch
@@ -212,6 +221,10 @@ class Recommender(abc.ABC):
         """Return a new model with rows for new users and items; only neural models have such."""
         raise ExtensionUnsupportedError(self.name)
 
+    def item_list_frames(self, n: int) -> Iterator[pa.Table]:
+        """Yield the rows of `item_lists` in parts."""
+        raise ItemListsUnsupportedError(self.name)
+
     def training_summary(self) -> dict[str, JsonValue]:
         """Return what a record keeps of a training; nothing for closed-form models."""
         return {}
@@ -254,7 +267,7 @@ class Recommender(abc.ABC):
         self._begin(split, context)
         self._fit(split, seed, context)
         self._known = split.train_valid
-        self.fitting = self.fitting.replace(seed=seed)
+        self.fitting = replace(self.fitting, seed=seed)
         self._finish(split, seed, context)
         return self
 
@@ -281,10 +294,9 @@ class Recommender(abc.ABC):
             include_seen=self.fitting.include_seen,
         )
         refitted = self._refit(final_split, init, context)
-        refitted.fitting = refitted.fitting.replace(final=True)
+        refitted.fitting = replace(refitted.fitting, final=True)
         return refitted
 
-    @takes_exclude_seen
     @checks_arguments()
     def recommend(
         self,
@@ -306,7 +318,6 @@ class Recommender(abc.ABC):
         top = self._top_k(indices, n, include_seen, allowed)
         return self._external(top, is_id(users))
 
-    @takes_exclude_seen
     @checks_arguments()
     def recommend_history(
         self,
@@ -339,7 +350,6 @@ class Recommender(abc.ABC):
         )
         return self._external(top, is_single)
 
-    @takes_exclude_seen
     @checks_arguments()
     def recommend_frame(
         self,
@@ -358,7 +368,7 @@ class Recommender(abc.ABC):
         no_lists = list_schema(self.users, self.items).empty_table()
         return pa.concat_tables([no_lists, *frames])
 
-    @takes_exclude_seen
+    @checks_arguments()
     def top_k(
         self,
         users: Indices,
@@ -385,6 +395,18 @@ class Recommender(abc.ABC):
         neighbours = ItemNeighbours(self.known, n, indices.tolist())
         similar = [neighbours.similar(int(item), n) for item in indices]
         return self._external(padded_lists(similar, n), is_id(items))
+
+    @checks_arguments()
+    def item_lists(self, n: int = 10) -> pa.Table:
+        """Return a table of the `n` items that each item speaks for most.
+
+        Its columns are `item`, `rank`, `other_item` and `score`, the model's own weight between the
+        two: for `transitions`, the smoothed count of what users had next. Only weights above 0 are
+        listed. Models without such weights raise `ItemListsUnsupportedError`.
+        """
+        frames = self.item_list_frames(n)
+        no_lists = item_list_schema(self.items).empty_table()
+        return pa.concat_tables([no_lists, *frames])
 
     @checks_arguments()
     def explain(self, user: Any, item: Any, n: int = 3) -> Lists:
@@ -427,7 +449,7 @@ class Recommender(abc.ABC):
         saved = SavedModel(
             name=self.name,
             config=self.config.to_dict(),
-            fitting=self.fitting.to_dict(),
+            fitting=asdict(self.fitting),
             learnt=self._arrays(),
             known=self.known,
             train=self.train,
@@ -453,7 +475,7 @@ class Recommender(abc.ABC):
             )
         config = model_class.config_class.from_dict(saved.config)
         model: Self = model_class(config)
-        model.fitting = Fitting.from_dict(saved.fitting)
+        model.fitting = from_mapping(Fitting, saved.fitting)
         model._known = saved.known
         model._train = saved.train
         try:
@@ -513,8 +535,9 @@ class Recommender(abc.ABC):
             )
         # A final fit comes after one that has said so.
         is_final = split.protocol == "everything"
-        can_ignore_weights = not (self.uses_weights or self.combines or is_final)
-        if can_ignore_weights and split.train.has_weights:
+        uses_weights = self.uses_weights or self.combines
+        has_weights = split.train.weight is not None and split.train.has_weights
+        if has_weights and not uses_weights and not is_final:
             warn(
                 f"{self.name} cannot use weights: every interaction counts the same "
                 f"(see `leporid models`)",
@@ -587,8 +610,19 @@ class Recommender(abc.ABC):
             raise DataError("its scores are NaN or infinite, train it again")
 
     def _check_users(self, users: object) -> Indices:
-        """Return user indices as an array; those that do not exist are refused."""
-        return self.train.users.checked(users)
+        """Return user indices as int32[n]; those that do not exist are refused."""
+        rows = np.atleast_1d(np.asarray(users))
+        if rows.size and not np.issubdtype(rows.dtype, np.integer):
+            raise UnknownIdError(
+                f"user indices must be whole numbers, not {rows.dtype}"
+            )
+        n_users = self.train.n_users
+        wrong = rows[(rows < 0) | (rows >= n_users)]
+        if len(wrong):
+            raise UnknownIdError(
+                f"no user has the index {wrong[0]}: there are {n_users}"
+            )
+        return np.ascontiguousarray(rows, dtype=np.int32)
 
     def _if_fitted(self, value: T | None) -> T:
         """Return what a fit has set; a model that is not fitted is refused."""

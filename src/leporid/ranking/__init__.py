@@ -4,9 +4,10 @@ bound_rules   `BoundRules`: rules as arrays over the items of one model, and the
 explanations  `ItemNeighbours`: similar items, and the items of a history that explain another one
 files         `write_recommendations`: the lists of any number of users in one file
 item_columns  `ItemColumns`: what rules read of the items of a model
+item_lists    `write_item_lists`: the items that go with each item, or follow it, in one file
 lists         External ids in, lists out: as arrays, as frames, chunk by chunk
 rules         `Rules` for lists: filters, caps, diversity, boosts, slots
-top_k         `TopK`: the best n items per row of scores, masked; users to score at once
+top_k         `TopK`: the best n items per row of scores, masked
 unsupported   Errors of models that cannot do what is asked
 """
 

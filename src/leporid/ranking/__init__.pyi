@@ -3,6 +3,10 @@ from .explanations import ItemNeighbours as ItemNeighbours
 from .files import write_recommendations as write_recommendations
 from .item_columns import Condition as Condition
 from .item_columns import ItemColumns as ItemColumns
+from .item_lists import ItemWeightMatrix as ItemWeightMatrix
+from .item_lists import item_list_frames as item_list_frames
+from .item_lists import item_list_schema as item_list_schema
+from .item_lists import write_item_lists as write_item_lists
 from .lists import Allowed as Allowed
 from .lists import Ids as Ids
 from .lists import ListModel as ListModel
@@ -23,9 +27,9 @@ from .rules import Rules as Rules
 from .top_k import Indices as Indices
 from .top_k import NanScoreError as NanScoreError
 from .top_k import TopK as TopK
-from .top_k import chunk_rows as chunk_rows
 from .top_k import masked_top_k as masked_top_k
 from .top_k import masked_top_k_torch as masked_top_k_torch
 from .unsupported import ExtensionUnsupportedError as ExtensionUnsupportedError
 from .unsupported import HistoryUnsupportedError as HistoryUnsupportedError
+from .unsupported import ItemListsUnsupportedError as ItemListsUnsupportedError
 from .unsupported import VectorsUnsupportedError as VectorsUnsupportedError

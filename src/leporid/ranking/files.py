@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,10 +12,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from leporid.arguments import checks_arguments, described, takes_exclude_seen
-from leporid.artifacts import atomic_path, check_output_file
 from leporid.errors import ConfigError
-from leporid.progress import Progress
+from leporid.foundation import (
+    Progress,
+    atomic_path,
+    check_output_file,
+    checks_arguments,
+    described,
+)
 from leporid.ranking.bound_rules import BoundRules
 from leporid.ranking.lists import (
     Ids,
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from leporid.ranking.lists import ListModel
 
 
-@takes_exclude_seen
 @checks_arguments()
 def write_recommendations(  # noqa: PLR0913 (options are spelled out)
     model: ListModel,
@@ -52,24 +55,25 @@ def write_recommendations(  # noqa: PLR0913 (options are spelled out)
         raise ConfigError(
             f"write_recommendations: model must be a Recommender, not {described(model)}"
         )
-    target = Path(target)
+    allowed = allowed_items(model.items, only, exclude, rules)
+    frames = list_frames(model, users, n, include_seen, allowed, progress)
+    return write_frames(frames, list_schema(model.users, model.items), Path(target))
+
+
+def write_frames(
+    frames: Iterable[pa.Table],
+    schema: pa.Schema,
+    target: Path,
+) -> int:
+    """Write tables into one file, which appears when it is complete; return how many rows."""
     if target.suffix not in _WRITERS:
         known = ", ".join(_WRITERS)
         raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
     check_output_file(target)
-    schema = list_schema(model.users, model.items)
-    allowed = allowed_items(model.items, only, exclude, rules)
     open_writer = _WRITERS[target.suffix]
     n_rows = 0
     with atomic_path(target) as path, open_writer(path, schema) as writer:
-        for table in list_frames(
-            model,
-            users,
-            n,
-            include_seen,
-            allowed,
-            progress,
-        ):
+        for table in frames:
             writer.write_table(table)
             n_rows += table.num_rows
     return n_rows

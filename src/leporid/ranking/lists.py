@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from leporid.arguments import described, is_table
 from leporid.data import IdMap, Sequences
 from leporid.errors import ConfigError, DataError, UnknownIdError, warn
-from leporid.progress import Progress, make_progress
+from leporid.foundation import Progress, chunk_rows, described, is_table, make_progress
 from leporid.ranking.bound_rules import BoundRules
-from leporid.ranking.top_k import Indices, Mask, TopK, chunk_rows, masked_top_k
+from leporid.ranking.top_k import Indices, Mask, TopK, masked_top_k
 
 Scores: TypeAlias = NDArray[np.float32]
 """float32[m, n_items]: higher is better."""

@@ -1,4 +1,4 @@
-"""Errors of models that cannot do what is asked: new users, new rows, vectors that rank."""
+"""Errors of models that cannot do what is asked: new users, new rows, item lists, vectors."""
 
 from leporid.errors import ConfigError, LeporidError
 
@@ -19,6 +19,16 @@ class ExtensionUnsupportedError(ConfigError, TypeError):
     def __init__(self, model: str) -> None:
         super().__init__(
             f"{model} has no embedding tables to extend: train it again instead"
+        )
+
+
+class ItemListsUnsupportedError(LeporidError, TypeError):
+    """This model has no weights between items."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"{model} has no item-to-item weights: choose a model that has (transitions, slim, "
+            f"ease, itemknn, p3alpha, rp3beta, turbocf), or ask any model for `similar_items`"
         )
 
 

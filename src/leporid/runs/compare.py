@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import leporid.html as page
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import Comparison, MetricTable, compare_all
+from leporid.foundation import html as page
 from leporid.runs.folder import SavedRun
 from leporid.runs.report import hits_in_words
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from leporid.config import JsonValue
 from leporid.evaluation import Comparison, MetricTable, compare
-from leporid.machine import format_bytes
+from leporid.foundation import JsonValue, format_bytes
 from leporid.runs import groups_of_users, hits_in_words
 from leporid.selection.answer import Answer
 from leporid.selection.candidates import Candidate

@@ -17,8 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from leporid.config import Config, setting
 from leporid.errors import LeporidError
+from leporid.foundation import Config, setting
 
 ID_LENGTH = 256
 """Most characters of an id."""

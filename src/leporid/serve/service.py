@@ -13,7 +13,7 @@ import numpy as np
 
 from leporid.data import Sequences
 from leporid.errors import DataError, LeporidError, UnknownIdError
-from leporid.machine import torch_threads
+from leporid.foundation import torch_threads
 from leporid.ranking import (
     BoundRules,
     HistoryUnsupportedError,
@@ -116,7 +116,7 @@ class Service:
             run = load_run(path, self._items, like=runs.get("main"))
             if self._include_seen is not None:
                 fitting = run.model.fitting
-                run.model.fitting = fitting.replace(include_seen=self._include_seen)
+                run.model.fitting = replace(fitting, include_seen=self._include_seen)
             runs[name] = run
         return runs
 

@@ -11,25 +11,34 @@ the first-order Markov chain; other weights c_d give sequential rules.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
-from leporid.data import Sequences, Split
-from leporid.errors import warn
+from leporid.data import Interactions, Sequences, Split, load
+from leporid.errors import ConfigError, DataError, warn
+from leporid.foundation import (
+    Float,
+    Int,
+    OneOf,
+    ProgressLike,
+    SearchSpace,
+    kernel,
+    one_thread_pool,
+    setting,
+)
 from leporid.graph import canonical
-from leporid.kernel import kernel
-from leporid.machine import one_thread_pool
 from leporid.models.closed_form.products import top_k_of_columns
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
+from leporid.models.merged_log import merge_interactions
 from leporid.ranking import Indices, ItemNeighbours, Scores
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
+POPULARITY_PER_INTERACTION, MOST_PENALTY = 0.002, 0.2
+"""The default of `popularity`: its size for each mean interaction of an item, and at most."""
 Counts = NDArray[np.int64]
 Weights = NDArray[np.float64]
 
@@ -60,8 +69,10 @@ class TransitionsConfig(ProfileConfig):
     """The ratio of the weights of an event and of the one after it."""
     older_share: float = setting(0.03, at_least=0, below=1)
     """The share of all weight that the events before the newest `recent` have together."""
-    popularity: float = setting(0.0, at_least=0)
-    """How many times ln(1 + training interactions of the item) is added to every score."""
+    popularity: float | Literal["auto"] = setting("auto", at_least=-10, at_most=10)
+    """How many times ln(1 + training interactions of the item) is added to every score. Below 0,
+    items that are popular anyway need more evidence, and items without any come last. `auto`: minus
+    .002 times the mean number of interactions of an item, at least -.2."""
     top_k: int | None = setting(None, at_least=1)
     """Successors with the largest weights that are kept for each item; None keeps all."""
 
@@ -83,17 +94,21 @@ class Transitions(ItemWeights):
         "distance_weights": OneOf("power", "geometric"),
         "exponent": Float(0.0, 2.0, when={"distance_weights": ("power",)}),
         "distance_decay": Float(0.3, 1.0, when={"distance_weights": ("geometric",)}),
-        "tau": Float(100.0, 100_000.0, log=True),
+        "tau": Float(30.0, 100_000.0, log=True),
         "recent": Int(1, 50, log=True),
         "recency_decay": Float(0.3, 1.0),
         "older_share": Float(0.0, 0.5),
-        "popularity": Float(0.0, 0.1),
+        "popularity": Float(-0.5, 0.1),
     }
 
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         train = split.train
         if self.config.tau == "auto":
             self.config = self.config.replace(tau=float(split.n_items))
+        if self.config.popularity == "auto":
+            per_item = len(split.train) / max(split.n_items, 1)
+            popularity = -min(POPULARITY_PER_INTERACTION * per_item, MOST_PENALTY)
+            self.config = self.config.replace(popularity=popularity)
         config = self.config
         context.progress.start(self.name, 1)
         self._remember(train)
@@ -135,10 +150,46 @@ class Transitions(ItemWeights):
         self, profiles: sparse.csr_array, users: Indices | None
     ) -> Scores:
         scores = super()._score_profiles(profiles, users)
+        assert self.config.popularity != "auto"  # it is known after a fit
         if self.config.popularity:
-            logarithm = np.log1p(self.train.target_events.popularity)
-            scores += np.float32(self.config.popularity) * logarithm.astype(np.float32)
+            logarithm = np.log1p(self.train.target_events.popularity).astype(np.float32)
+            if self.config.popularity < 0:
+                # Items that followed nothing of the history come last, the popular ones first.
+                without_evidence = 2 * logarithm.max() - logarithm
+                logarithm = np.where(scores > 0, logarithm, without_evidence)
+            has_history = np.diff(profiles.indptr)[:, None] > 0
+            scores += np.where(has_history, self.config.popularity * logarithm, 0.0)
         return scores
+
+    def extend(
+        self,
+        items: object = None,
+        interactions: object = None,
+        *,
+        columns: tuple[str, ...] = (),
+        length: float | None = None,
+        cold_item_share: float | None = None,
+        steps: int = 0,
+        progress: bool | ProgressLike | None = None,
+    ) -> Self:
+        """Return a new model that also counts the log `interactions`, its new items and users.
+
+        Everything is counted again with the settings that the fit found, since that takes about a
+        second. Nothing follows an item without interactions, so there is no other way to extend.
+        """
+        of_networks = (items, columns or None, length, cold_item_share, steps or None)
+        if interactions is None or any(option is not None for option in of_networks):
+            raise ConfigError(
+                "transitions counts what follows what: extend it by interactions alone"
+            )
+        if not isinstance(interactions, Interactions):
+            interactions = load(interactions)
+        merged = merge_interactions(self.known, interactions, [])
+        if len(merged) == len(self.known):
+            raise DataError(
+                "nothing is new: the model knows these interactions already"
+            )
+        return self.refit(merged, progress=progress)
 
     def reasons(
         self,

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from leporid.data import (
     IdMap,
-    Interactions,
     ItemTable,
     Split,
 )
@@ -19,6 +18,7 @@ from leporid.errors import (
     LeporidError,
     warn,
 )
+from leporid.foundation import ProgressLike
 from leporid.models.context import FitContext
 from leporid.models.neural.cold_items import (
     ColdItems,
@@ -29,7 +29,6 @@ from leporid.models.neural.cold_items import (
 from leporid.models.neural.table_growth import MIN_INTERACTIONS, TableGrowth
 from leporid.models.neural.trainable import Trainable
 from leporid.models.neural.trainer import train_loop
-from leporid.progress import ProgressLike
 
 _MAX_DEFAULT_SHARE = 0.1
 """Largest share of the ranks that cold items get by default: nobody measured what more costs."""
@@ -55,63 +54,6 @@ def item_tables(
             f"content has nothing to compare with: give a table of the old and the new items"
         )
     return tables
-
-
-def merge_interactions(
-    old: Interactions,
-    new: Interactions | None,
-    tables: list[ItemTable],
-) -> Interactions:
-    """Return all interactions, in one order, with the ids of both and of the table of new items."""
-    new_items: list[int | str] = tables[0].ids.to_pylist() if tables else []
-    new_users: list[int | str] = []
-    if new is not None:
-        new_items += new.items.ids.to_pylist()
-        new_users += new.users.ids.to_pylist()
-    items = _more_ids(old.items, new_items)
-    users = _more_ids(old.users, new_users)
-    parts = [old]
-    if new is not None and len(new):
-        parts.append(new)
-    if old.time is not None and any(part.time is None for part in parts):
-        raise DataError(
-            "the new interactions have no times, and those of the model have"
-        )
-    renumbered = []
-    for part in parts:
-        user_rows = _rows(users, part.users)
-        item_rows = _rows(items, part.items)
-        renumbered.append(part.renumbered(user_rows, item_rows, users, items))
-    joined = Interactions.joined(*renumbered)
-    return Interactions.from_arrays(
-        joined.user,
-        joined.item,
-        joined.time,
-        users,
-        items,
-        weight=joined.weight,
-        is_target=joined.is_target,
-        disliked=joined.disliked,
-        duplicates="all" if old.repeats else "first",
-    )
-
-
-def _rows(ids: IdMap, part: IdMap) -> NDArray[np.int32]:
-    return ids.encode(part.ids.cast(ids.ids.type))
-
-
-def _more_ids(old: IdMap, new: list[int | str]) -> IdMap:
-    """Return the ids of both; what the old map counts as dropped stays."""
-    kind: type[int | str] = int if old.is_integer else str
-    try:
-        added = [kind(value) for value in new if value is not None]
-    except ValueError as error:
-        raise DataError(
-            f"the model's {old.kind} ids are whole numbers: {error}"
-        ) from None
-    ids = [*old.ids.to_pylist(), *added]
-    merged = IdMap.from_values(ids, old.kind)
-    return IdMap(merged.ids, old.kind, old.dropped, old.core)
 
 
 def train_new_rows(

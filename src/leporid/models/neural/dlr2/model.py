@@ -245,7 +245,7 @@ class DLR2(NeuralRecommender):
         check_n(n)
         if self.config.inference == "generative":
             return None
-        if self.cold_items is not None or self.linear is not None:
+        if self.cold_items is not None or self.closed_form is not None:
             return None
         if not 0 < candidates < self.train.n_items:
             return None
