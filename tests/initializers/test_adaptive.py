@@ -10,7 +10,7 @@ import pytest
 import leporid
 from leporid.embeddings import get
 from leporid.embeddings.fit import cached_fit
-from leporid.embeddings.probe import inner_split
+from leporid.embeddings.probe import inner_split, with_fewer_users
 from leporid.embeddings.row_norm import half_whitened, item_sums
 from leporid.errors import ConfigError
 from leporid.evaluation import probe
@@ -131,6 +131,17 @@ def test_each_candidate_has_the_value_of_its_own_settings(train) -> None:
         value = probe(alone, held_out).value()["items"]
         assert candidate["NDCG@10"] == pytest.approx(value, abs=1e-9)
     assert candidates[0]["NDCG@10"] != candidates[1]["NDCG@10"]
+
+
+def test_the_probe_of_many_users_judges_a_sample_of_them(train) -> None:
+    split = inner_split(train)
+    assert with_fewer_users(split) is split
+    fewer = with_fewer_users(split, most=7)
+    kept = np.unique(fewer.valid.user)
+    assert len(kept) == 7
+    of_kept = np.isin(split.valid.user, kept)
+    np.testing.assert_array_equal(fewer.valid.item, split.valid.item[of_kept])
+    assert fewer.train is split.train
 
 
 def test_a_setting_that_is_given_is_kept(train) -> None:
