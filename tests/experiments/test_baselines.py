@@ -120,9 +120,9 @@ def test_no_model_is_compared_with_itself(split: Split) -> None:
 
 def test_transitions_are_a_baseline_of_data_with_an_order(split: Split) -> None:
     shuffled = leporid.random_split(leporid.synthesize(users=80, items=50, interactions=1800))
-    for data, names in ((split, ["transitions"]), (shuffled, [])):
+    for data, is_baseline in ((split, True), (shuffled, False)):
         check = against_baselines(evaluate(TopPop().fit(data), data), data)
-        assert [row.model for row in check.baselines] == ["toppop", "itemknn", *names, "ease"]
+        assert ("transitions" in [row.model for row in check.baselines]) is is_baseline
 
 
 def test_ease_is_left_out_where_its_matrix_is_large(

@@ -85,7 +85,7 @@ def slow_scores(
     counts = slow_counts(histories, config)
     penalty = config.popularity
     if penalty == "auto":
-        penalty = -min(0.002 * sum(map(len, histories)) / N_ITEMS, 0.2)
+        penalty = -min(0.002 * sum(map(len, histories)) / N_ITEMS, 0.2) * min(N_ITEMS / tau, 1)
     popularity = np.bincount([item for history in histories for item in history], minlength=N_ITEMS)
     scores = [0.0] * N_ITEMS
     weights = slow_weights_of_history(len(asked), config)

@@ -24,6 +24,14 @@ from leporid.foundation import (
     kept_torch_threads,
 )
 
+OWN_MODEL_SETTINGS: Mapping[str, Mapping[str, SettingValue]] = {
+    "leporid": {"alpha": "auto", "row_norm": "auto", "fold_in_users": True},
+}
+"""Settings of initialisers whose vectors are for a model of one's own, by method.
+
+The models of this library keep the defaults of the settings, with which they were tuned.
+"""
+
 
 @dataclass(frozen=True)
 class EmbeddingSpec:
@@ -77,6 +85,9 @@ def initial_embeddings(
     `source` is the name of an initialiser, embeddings that exist already (returned as they are),
     or None or "none": the model then draws small random numbers. `settings` are the
     initialiser's, `dim` and `seed` among them. With `cache` fitted vectors are read again.
+
+    "leporid" adapts to the data (`OWN_MODEL_SETTINGS`), and what `settings` says wins. Vectors with
+    the settings of the paper are `get("leporid")().fit(train)`.
     """
     if source is None or source == "none":
         return None
@@ -90,7 +101,8 @@ def initial_embeddings(
         )
     check_argument("initial_embeddings", "cache", cache, bool)
     train = as_log(train, "initial_embeddings(source, train)")
-    spec = EmbeddingSpec.resolve(source, settings, use_cache=cache)
+    chosen = {**OWN_MODEL_SETTINGS.get(source, {}), **settings}
+    spec = EmbeddingSpec.resolve(source, chosen, use_cache=cache)
     return spec.fit(train, progress)
 
 

@@ -72,7 +72,8 @@ class TransitionsConfig(ProfileConfig):
     popularity: float | Literal["auto"] = setting("auto", at_least=-10, at_most=10)
     """How many times ln(1 + training interactions of the item) is added to every score. Below 0,
     items that are popular anyway need more evidence, and items without any come last. `auto`: minus
-    .002 times the mean number of interactions of an item, at least -.2."""
+    .002 times the mean number of interactions of an item, at least -.2, and closer to 0 where a
+    `tau` above the number of items makes E small."""
     top_k: int | None = setting(None, at_least=1)
     """Successors with the largest weights that are kept for each item; None keeps all."""
 
@@ -108,6 +109,8 @@ class Transitions(ItemWeights):
         if self.config.popularity == "auto":
             per_item = len(split.train) / max(split.n_items, 1)
             popularity = -min(POPULARITY_PER_INTERACTION * per_item, MOST_PENALTY)
+            assert self.config.tau != "auto"
+            popularity *= min(split.n_items / self.config.tau, 1.0)
             self.config = self.config.replace(popularity=popularity)
         config = self.config
         context.progress.start(self.name, 1)
