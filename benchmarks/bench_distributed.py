@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.harness import peak_memory_mb, write_record
-from leporid.progress import NullProgress
+from leporid.foundation import NullProgress
 
 K, DIM, WORKERS = 1000, 64, 2
 ANIME = {"users": 47_143, "items": 6_535, "interactions": 6_143_751}

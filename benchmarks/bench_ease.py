@@ -12,9 +12,9 @@ from scipy.linalg import lapack
 from threadpoolctl import threadpool_info
 
 from benchmarks.harness import timed, write_record
+from leporid.foundation import NullProgress
 from leporid.graph import canonical
 from leporid.models.closed_form.ease import ease_weights, neighbour_regressions
-from leporid.progress import NullProgress
 
 ITEMS, USERS, PER_USER, L2 = (6_000, 12_000, 18_000), 50_000, 40, 500.0
 LARGE = 40_000

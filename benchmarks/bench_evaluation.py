@@ -17,7 +17,7 @@ from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
 from leporid.evaluation.evaluator import evaluate
-from leporid.ranking import chunk_rows
+from leporid.foundation import chunk_rows
 
 USERS, ITEMS, SEEN, TEST = 6_000, 3_500, 130, 30
 BATCHES = (1, 64, 256, 1024, USERS)

@@ -21,11 +21,10 @@ from scipy import sparse
 
 import leporid
 from benchmarks.harness import timed, write_record
+from leporid.foundation import NullProgress, resolve_threads
 from leporid.graph.knn import symmetrise
 from leporid.graph.neighbours import directed_neighbours
 from leporid.graph.types import KnnGraph, Similarity, binary_csr
-from leporid.machine import resolve_threads
-from leporid.progress import NullProgress
 
 K = 1000
 SCIPY_ROWS = 1500

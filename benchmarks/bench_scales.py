@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from benchmarks.harness import RECORDS, write_record
-from leporid.artifacts import read_json
+from leporid.foundation import read_json
 
 SCALES = (0.01, 0.03, 0.1, 0.3, 1.0)
 MODELS: dict[tuple[str, str | None], dict[str, Any]] = {

@@ -24,8 +24,13 @@ CONNECTIONS = 64
 ONE_STEP = {"recipe": "general", "steps": 1, "eval_every": 0, "init": "random", "device": "cpu"}
 MODELS: dict[str, dict[str, Any]] = {
     "sasrec": ONE_STEP,
-    # A validated gain could be 0 after one step: the linear part must be in the scores.
-    "dlr2": {**ONE_STEP, "linear_gain": 4.0, "linear_penalties": (1.0, 100.0)},
+    # A validated weight could be 0 after one step: the closed-form part must be in the scores.
+    "dlr2": {
+        **ONE_STEP,
+        "linear_weight": 4.0,
+        "linear_penalties": (1.0, 100.0),
+        "transitions_weight": 1.0,
+    },
 }
 Bodies = dict[str, list[dict[str, Any]]]
 
@@ -44,7 +49,7 @@ def run(folder: str | Path | None = None, seconds: float = 10.0) -> None:
     settings = {**SIZES, "rate": RATE, "connections": CONNECTIONS, "seconds": seconds}
     notes = [
         "Synthetic data; one step of training: the time of a score does not depend on how good the "
-        "weights are. DLR2 has its linear part, with a fixed gain.",
+        "weights are. DLR2 has its closed-form part, with fixed weights.",
         "Milliseconds count from when a request was due; the first answer from the start of the "
         "process. The client runs on the same cores as the server.",
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import RECORDS, write_record
-from leporid.artifacts import write_json
+from leporid.foundation import write_json
 
 LOGS = {"ml-100k": 10, "lastfm": 1, "movietweetings-100k": 10}
 """The k-core of each log."""
@@ -24,7 +24,7 @@ def run(folder: str = ".") -> None:
 
     import leporid
     from examples.demo.stages import two_towers
-    from leporid.progress import NullProgress
+    from leporid.foundation import NullProgress
 
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = []

@@ -22,9 +22,9 @@ import numpy as np
 
 from benchmarks.choose_logs import LOGS, METRIC
 from benchmarks.harness import RECORDS, machine, write_record
-from leporid.artifacts import read_json, write_json
 from leporid.data import Split, load, split_by
 from leporid.evaluation import evaluate
+from leporid.foundation import read_json, write_json
 from leporid.ranking import TopK
 from leporid.selection import parse_duration
 

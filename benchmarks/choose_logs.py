@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import RECORDS, machine, write_record
-from leporid.artifacts import read_json, write_json
+from leporid.foundation import read_json, write_json
 from reproduction.leaderboard import best_of_families, read_leaderboard
 from reproduction.specs import LEADERBOARD
 

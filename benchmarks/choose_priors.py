@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import read_json, write_json
+from leporid.foundation import read_json, write_json
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "src" / "leporid" / "selection" / "priors.json"

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from leporid.artifacts import read_json
+from leporid.foundation import read_json
 
 RECORD = Path(__file__).parent / "records" / "classical_defaults.json"
 WINDOWS = (None, 5, 10, 20)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import write_json
+from leporid.foundation import write_json
 from leporid.runs.meter import peak_memory_mb
 
 __all__ = ["Journal", "machine", "markdown_table", "peak_memory_mb", "timed", "write_record"]

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import RECORDS, write_record
-from leporid.artifacts import read_json
 from leporid.data import load, temporal_split
 from leporid.errors import LeporidWarning
 from leporid.evaluation import compare, evaluate
+from leporid.foundation import read_json
 from leporid.models import train
 
 CORES = {"lastfm": 1, "movietweetings-100k": 10, "beauty": 1, "toys": 1}

@@ -21,8 +21,8 @@ from benchmarks.classical_defaults import LOGS, split_of
 from benchmarks.harness import RECORDS, write_record
 from benchmarks.linear_part import HIDDEN
 from benchmarks.sequence_settings import curve, means
-from leporid.artifacts import read_json
 from leporid.data import inner_validation_split
+from leporid.foundation import read_json
 from leporid.models.closed_form.history_window import sample_validation_users
 
 NAME = "linear_models"
@@ -33,7 +33,7 @@ CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
     },
     **{name: (name, {}) for name in ("rp3beta", "p3alpha", "itemknn", "ease", "ials")},
 }
-"""Models and settings; those but SLIM as they come. The linear part has the first two."""
+"""Models and settings; those but SLIM as they come. The closed-form part has the first two."""
 _USERS = 6000
 """Users who are asked for each gain, at most."""
 
@@ -44,14 +44,20 @@ class _Scaled:
     def __init__(self, model: Any, factor: float) -> None:
         self.model, self.factor = model, np.float32(factor)
 
-    def scores(self, histories: Any) -> Any:
+    def score_profile(self, histories: Any) -> Any:
         return self.model.score_profile(histories) * self.factor
 
 
 def rows(data: Path, name: str, seed: int) -> list[dict[str, Any]]:
     """A row per candidate."""
     split = inner_validation_split(split_of(data, *(LOGS | HIDDEN)[name]))
-    how: dict[str, Any] = {"seed": seed, "device": "cpu", "progress": False, "linear_gain": 0.0}
+    how: dict[str, Any] = {
+        "seed": seed,
+        "device": "cpu",
+        "progress": False,
+        "linear_weight": 0.0,
+        "transitions_weight": 0.0,
+    }
     network: Any = leporid.train("dlr2", split, init="leporid", recipe="general", **how)
     users, _ = sample_validation_users(split)
     known, unit, found = split.train.sequences().take(users), None, []

@@ -1,9 +1,10 @@
-"""DLR2 with and without its linear part where a log has no order: NDCG@10 on test.
+"""DLR2 with and without its closed-form part where a log has no order: NDCG@10 on test.
 
 `python -m benchmarks.linear_part --data FOLDER --out FILE [--logs "a;b"]` trains DLR2 as it comes
-on logs whose order is hidden, tests it, takes its linear part away and tests it again. Its gain is
-chosen on validation inside the training. The classical model beside it is the best on validation of
-all settings of `classical_defaults`. `--collect FILE..` writes benchmarks/records/linear_part.json.
+on logs whose order is hidden, tests it, takes its closed-form part away and tests it again. There
+it is SLIM alone, whose weight is chosen on validation inside the training. The classical model
+beside it is the best on validation of all settings of `classical_defaults`. `--collect FILE..`
+writes benchmarks/records/linear_part.json.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def rows(data: Path, name: str, seeds: list[int], device: str) -> list[dict[str,
         how = {"seed": seed, "device": device, "progress": False}
         model: Any = leporid.train("dlr2", split, init="leporid", **how)
         seconds = round(time.perf_counter() - began, 1)
-        row = {"log": name, "seed": seed, "gain": model.config.linear_gain, "with": tested(model)}
-        model.linear = None
+        row = {"log": name, "seed": seed, "gain": model.config.linear_weight, "with": tested(model)}
+        model.closed_form = None
         row |= {"network alone": tested(model), "classical": tested(classical)}
         row |= {"classical model": classical.name, "settings": classical.requested.to_dict()}
         found.append(row | {"seconds": seconds, "device": str(model.device)})

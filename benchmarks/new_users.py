@@ -22,7 +22,7 @@ import numpy as np
 
 import leporid
 from leporid.data import Interactions, Split
-from leporid.machine import versions
+from leporid.foundation import versions
 from leporid.ranking import masked_top_k
 
 GIVEN = (1, 3, 5, 10)

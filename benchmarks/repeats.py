@@ -24,7 +24,7 @@ import numpy as np
 import leporid
 from benchmarks.harness import write_record
 from leporid.data import Interactions, Split
-from leporid.machine import versions
+from leporid.foundation import versions
 from leporid.ranking import TopK
 
 MODELS = ("toppop", "recent", "frequency", "itemknn", "slim", "ease", "blend", "sasrec", "dlr2")

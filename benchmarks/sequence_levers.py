@@ -31,9 +31,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leporid import models
-from leporid.config import setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError
+from leporid.foundation import setting
 from leporid.models import Batch, FitContext
 from leporid.models.neural.layers import dropout, with_constant
 from leporid.models.neural.sasrec import SASRec, SASRecConfig, SASRecNetwork, _Block, to_front

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import read_json, write_json
+from leporid.foundation import read_json, write_json
 
 RECORD = Path(__file__).parents[1] / "results" / "sequence-settings.json"
 LAST_ITEM = ", last item"
@@ -126,7 +126,7 @@ def jobs(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def one(job: dict[str, Any], specs: dict[str, Any], device: str) -> dict[str, Any] | None:
-    """Train once, ask the network alone and with a linear part; None where nothing changes."""
+    """Train once, ask the network alone and with SLIM beside it; None where nothing changes."""
     from leporid import models
     from leporid.data import inner_validation_split
     from leporid.runs import load_split
@@ -140,7 +140,8 @@ def one(job: dict[str, Any], specs: dict[str, Any], device: str) -> dict[str, An
     if job["change"] and all(plain[key] == value for key, value in job["change"].items()):
         return None
     asked = {"recipe": "general", "seed": job["seed"], "device": device, "progress": False}
-    asked |= {"init_settings": {"cache": True}, "linear_gain": 0.0, "metric": "NDCG@10"}
+    asked |= {"init_settings": {"cache": True}, "metric": "NDCG@10"}
+    asked |= {"linear_weight": 0.0, "transitions_weight": 0.0}
     fitted: Any = models.train(job["model"], split, "leporid", **{**asked, **job["change"]})
     changed = {key for _, changes in CHANGES[job["model"]] for c in changes for key in c}
     row = job | {"init": "leporid", "settings": {k: fitted.config.to_dict()[k] for k in changed}}
@@ -152,21 +153,23 @@ def one(job: dict[str, Any], specs: dict[str, Any], device: str) -> dict[str, An
 def gains(fitted: Any, split: Any, inner: bool) -> dict[str, Any]:
     """NDCG@10 by the gain of a linear part, and the gains that two rules would take."""
     from leporid.models.closed_form.history_window import first_within_one_standard_error
-    from leporid.models.neural.linear_part import fit_linear_part
+    from leporid.models.neural.closed_form_part import fit_closed_form_part
 
-    part: Any = fit_linear_part(fitted.score, fitted.config.replace(linear_gain=1.0), split)
-    values = curve(fitted, part, split, "valid", None if inner else _USERS)
-    slim = part.model.config
+    config = fitted.config.replace(linear_weight=1.0)
+    part: Any = fit_closed_form_part(fitted.score, config, split)
+    [(linear, _)] = part.components
+    values = curve(fitted, linear, split, "valid", None if inner else _USERS)
+    slim = linear.config
     row = {
         "valid": {"NDCG@10": means(values)["0.0"]},
         "by_gain": means(values),
-        "auto": first_within_one_standard_error(curve(fitted, part, split, "valid", _SOME)),
+        "auto": first_within_one_standard_error(curve(fitted, linear, split, "valid", _SOME)),
         "level": first_within_one_standard_error(values),
         "users": len(values[0.0]),
         "penalties": [slim.l1, slim.l2],
         "window": slim.window,
     }
-    return row | ({"later": means(curve(fitted, part, split, "test"))} if inner else {})
+    return row | ({"later": means(curve(fitted, linear, split, "test"))} if inner else {})
 
 
 def curve(
@@ -176,7 +179,7 @@ def curve(
     import numpy as np
 
     from leporid.evaluation import evaluate
-    from leporid.models.neural.linear_part import GAINS
+    from leporid.models.neural.closed_form_part import LINEAR_WEIGHTS
 
     users, histories = np.unique(split.part(part).target_events.user), split.known(part).sequences()
     if most and len(users) > most:
@@ -184,8 +187,9 @@ def curve(
         own = split.part(part)
         some = {part: own.select(np.isin(own.user, users))}
         split = dataclasses.replace(split, **some)
-    network, add, values = fitted.score(users, histories), linear.scores(histories.take(users)), {}
-    for gain in GAINS:
+    network, values = fitted.score(users, histories), {}
+    add = linear.score_profile(histories.take(users))
+    for gain in LINEAR_WEIGHTS:
         both = network + np.float32(gain) * add
         ask: Any = {"at": (10,), "part": part, "metrics": ("NDCG",)}
         table = evaluate(lambda some, _, b=both: b[np.searchsorted(users, some)], split, **ask)

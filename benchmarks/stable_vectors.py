@@ -86,7 +86,7 @@ def changed(a: Recommender, b: Recommender) -> float:
 def refreshed(model: Recommender, old: Path, folder: Path, moved: float) -> dict[str, float]:
     """Shares of rows written, and the recall of what the store then holds."""
     parity = export_model(model, folder / "new", "parquet", refresh=old, moved=moved)
-    written = leporid.artifacts.read_json(folder / "new" / "export.json")["written"]
+    written = leporid.foundation.read_json(folder / "new" / "export.json")["written"]
     sizes = {"users": len(model.users), "items": len(model.items)}
     shares = {f"{side} written": written[side] / sizes[side] for side in sizes}
     return {"moved": moved, **shares, "recall": parity.recall if parity else float("nan")}

@@ -23,9 +23,9 @@ from scipy import sparse
 import leporid
 from benchmarks.harness import RECORDS, Journal, write_record
 from benchmarks.transition_settings import LOGS, SAME_SOURCE, sampled_split
-from leporid.artifacts import read_object
 from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import Leporid
+from leporid.foundation import read_object
 from leporid.graph import canonical, knn_graph
 from leporid.models.closed_form.transitions import transition_counts
 

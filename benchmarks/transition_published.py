@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 import leporid
 from benchmarks.harness import write_record
-from leporid.config import SettingValue
 from leporid.data import Sequences, Split
+from leporid.foundation import SettingValue
 from leporid.models.closed_form.transitions import transition_counts
 from leporid.ranking import masked_top_k
 

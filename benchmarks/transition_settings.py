@@ -17,8 +17,8 @@ import leporid
 from benchmarks.classical_defaults import split_of
 from benchmarks.harness import Journal, timed, write_record
 from benchmarks.transition_published import CONSTANTS
-from leporid.config import SettingValue
 from leporid.data import Split
+from leporid.foundation import SettingValue
 
 LOGS = {
     "beauty": 1,

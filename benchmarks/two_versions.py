@@ -82,7 +82,7 @@ def measure(name: str) -> float:
         most = max(row["metric"] for row in curve)
         near = next(row["seconds"] for row in curve if row["metric"] >= 0.99 * most)
         said = {"NDCG@10 on validation": valid, "seconds to 99% of the network's best": near}
-        print(json.dumps({**said, **linear_part(model, split)}))
+        print(json.dumps({**said, **closed_form_part(model, split)}))
         return seconds
     split = leporid.temporal_split(leporid.load(log(USERS, ITEMS, ROWS)))
     X = split.train.csr()
@@ -108,8 +108,9 @@ def measure(name: str) -> float:
         "recipe": "general",
         "init": "random",
     }
-    if "linear_gain" in leporid.models.get(name).config_class().to_dict():
-        fixed["linear_gain"] = 0.0  # the older version has none
+    for weight in ("linear_gain", "linear_weight", "transitions_weight"):
+        if weight in leporid.models.get(name).config_class().to_dict():
+            fixed[weight] = 0.0  # the older version has none
     model = leporid.train(name, split, progress=False, **fixed)
     rows = [row for row in model.history.rows if "loss" in row]
     return min(
@@ -118,20 +119,23 @@ def measure(name: str) -> float:
     )
 
 
-def linear_part(model: Any, split: Any) -> dict[str, float]:
-    """Seconds of the linear part of a model as it comes, fitted and chosen once more."""
+def closed_form_part(model: Any, split: Any) -> dict[str, float]:
+    """Seconds of the closed-form part of a model as it comes, fitted and chosen once more.
+
+    Before 0.10 it was a linear part.
+    """
+    asked: dict[str, Any] = {"linear_weight": "auto", "transitions_weight": "auto"}
     try:
+        from leporid.models.neural.closed_form_part import fit_closed_form_part as fit_part
+    except ImportError:
+        asked = {"linear_gain": "auto"}
         try:
-            from leporid.models.neural.linear_part import fit_linear_part
-        except ImportError:  # before 0.9
-            from leporid.models.shared.linear_part import fit_linear_part
-    except ImportError:  # the older version has none
-        return {}
-    model.linear = None
-    again = model.config.replace(linear_gain="auto", linear_penalties=None)
-    return {
-        "seconds of the linear part": best_of(1, lambda: fit_linear_part(model.score, again, split))
-    }
+            from leporid.models.neural.linear_part import fit_linear_part as fit_part
+        except ImportError:  # the older version has none
+            return {}
+    model.linear = model.closed_form = None
+    again = model.config.replace(linear_penalties=None, **asked)
+    return {"seconds of the linear part": best_of(1, lambda: fit_part(model.score, again, split))}
 
 
 def run(name: str, source: Path, which: str) -> tuple[float, dict[str, float]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import RECORDS, write_record
-from leporid.artifacts import read_json
+from leporid.foundation import read_json
 
 OLD = "0.7.0"
 NEAR, VALID = "seconds to 99% of the network's best", "NDCG@10 on validation"

@@ -18,7 +18,7 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
 from benchmarks.harness import RECORDS, markdown_table
-from leporid.artifacts import read_json
+from leporid.foundation import read_json
 
 _INCLUDED = re.compile(r'^--8<-- "(\w+\.md)"$', re.MULTILINE)
 _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)([^)#\s]+)[^)]*\)")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,16 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS, markdown_table
-from docs import ratio_tables, tables
-from leporid.artifacts import atomic_path, read_json
+from docs import ratio_tables, start_tables, tables
 from leporid.errors import DataError
+from leporid.foundation import atomic_path, read_json
 from reproduction.global_time import read_global_time
 from reproduction.leaderboard import differences, leaderboard_page, read_leaderboard
 from reproduction.leave_last_out import read_levers
 from reproduction.outputs import tables_page
 from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults
+from reproduction.study_tables import tables as study_tables
 from reproduction.verdict import verdict_page
 
 RESULTS = ROOT / "results"
@@ -41,6 +43,8 @@ QUESTIONS = {
     "eigenvectors": "How fast are the eigenvectors?",
     "initializers": "What do initialisers cost?",
     "two_tower": "What do initial embeddings do in a plain two-tower model?",
+    "own_starts": "Which start should a model of your own get?",
+    "own_starts_left_out": "And which start do the other data sets choose?",
     "dlr2": "How fast is DLR2 on two cores?",
     "dlr2_gpu": "How fast is DLR2 on a GPU?",
     "sasrec": "How fast does SASRec learn beside other libraries, on two cores?",
@@ -63,6 +67,7 @@ QUESTIONS = {
     "trace_train": "How many files does `leporid train` go through?",
     "waits": "Which waits are left?",
     "trainings": "How long is a whole training as it comes?",
+    "closed_form_part": "What do SLIM and transitions add to a network?",
     "linear_part": "What does the linear part do where the order is hidden?",
     "linear_models": "Which linear model should a network have beside it?",
     "two_versions": "What has the redesign of 0.8.0 done to the speed?",
@@ -133,6 +138,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         )["studies"]
         return found
 
+    study = study_tables(RESULTS)
     return {
         "README.md": {
             "first-screen": lambda: tables.first_screen(logs, compared, record("two_tower")),
@@ -142,6 +148,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "results": lambda: tables.short_table(logs),
             "global-time": lambda: tables.global_time_section(read_global_time(RESULTS)),
             "leave-last-out": lambda: tables.leave_last_out_table(read_levers(RESULTS)),
+            "test-reads": lambda: tables.test_reads_table(RESULTS),
             "by-init": lambda: tables.outcome_table(compared, "init"),
             "by-model": lambda: tables.outcome_table(compared, "model"),
             "two-tower": lambda: tables.two_tower_table(record("two_tower")),
@@ -149,10 +156,20 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "tuned": lambda: gains("ml-1m-r3", "rehearsed"),
             "ml-100k": lambda: gains("ml-100k", "models"),
         },
-        "docs/own-model.md": {"two-tower": lambda: tables.two_tower_table(record("two_tower"))},
+        "docs/initialisation.md": {name: partial(study.__getitem__, name) for name in study},
+        "docs/own-model.md": {
+            "two-tower": lambda: tables.two_tower_table(record("two_tower")),
+            "why-not-svd": lambda: start_tables.why_not_svd(record("own_starts")),
+        },
+        "docs/own-model-study.md": {
+            "left-out": lambda: start_tables.left_out_table(record("own_starts_left_out")),
+        },
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
         "docs/models.md": {
             "linear-part": lambda: tables.linear_part_table(logs),
+            "closed-form-part": lambda: ratio_tables.closed_form_part_table(
+                record("closed_form_part")
+            ),
             "hidden-order": lambda: ratio_tables.hidden_order_table(record("linear_part")),
             "new-users": lambda: tables.new_users_table(
                 read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS
-from leporid.artifacts import read_json
+from leporid.foundation import read_json
 from reproduction.figures import draw_embedding_change, draw_le_dimensions
 from reproduction.leaderboard import (
     Difference,
@@ -48,7 +48,7 @@ STUDY_COLOURS = {
 }
 TITLES = {
     "ml-100k": "MovieLens-100K",
-    "ml-1m-r3": "MovieLens-1M",
+    "ml-1m-r3": "MovieLens-1M, ratings of 3 and above",
     "lastfm": "LastFM",
     "movietweetings-100k": "MovieTweetings",
 }

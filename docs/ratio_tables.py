@@ -38,8 +38,32 @@ def hidden_order_table(record: Mapping[str, Any]) -> str:
         cells.append(f"{100 * whole / best:.0f}%")
         cells.append(" to ".join(map(str, dict.fromkeys((gains[0], gains[-1])))))
         rows.append([log.removesuffix(", no order"), *cells])
-    names = ["DLR2 alone", "as it comes", "best classical model", "of the best", "gain"]
+    names = ["DLR2 alone", "as it comes", "best classical model", "of the best", "weight of SLIM"]
     return table(["log", *names], rows)
+
+
+def closed_form_part_table(record: Mapping[str, Any]) -> str:
+    """NDCG@10 on test of networks by what is beside them; means of seeds."""
+    variants = ("alone", "+ SLIM", "+ transitions", "+ both")
+    classical = [row for row in record["rows"] if "seed" not in row]
+    networks = [row for row in record["rows"] if "seed" in row]
+    rows = []
+    for log, model in dict.fromkeys((row["log"], row["model"]) for row in networks):
+        own = [row for row in networks if (row["log"], row["model"]) == (log, model)]
+        cells = [f"{mean(row[f'NDCG@10, {name}'] for row in own):.4f}" for name in variants]
+        weights = [_range(own, f"weight of {name}, + both") for name in ("slim", "transitions")]
+        beside = [row for row in classical if row["log"] == log]
+        best = max(beside, key=lambda row: row["NDCG@10"], default=None)
+        last = f"{best['NDCG@10']:.4f} {best['model']}" if best else "-"
+        rows.append([log, model, str(len(own)), *cells, *weights, last])
+    names = ["seeds", *variants, "weight of SLIM", "of transitions", "best closed-form model"]
+    return table(["log", "network", *names], rows, words=2)
+
+
+def _range(rows: Sequence[Mapping[str, Any]], key: str) -> str:
+    """The smallest and the largest value of some rows."""
+    values = sorted(row[key] for row in rows)
+    return " to ".join(dict.fromkeys(f"{value:g}" for value in (values[0], values[-1])))
 
 
 def _cell(row: Ratio) -> str:

@@ -6,8 +6,10 @@ import re
 import textwrap
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from leporid.evaluation import Comparison
 from leporid.runs import RunRecord
 from reproduction.gains import initialisation_gains
 from reproduction.global_time import OURS, DatedLog
@@ -23,9 +25,17 @@ from reproduction.leaderboard import (
 from reproduction.leave_last_out import PRINTED, Lever
 from reproduction.old_records import present_init_settings
 from reproduction.store import PackedResults
+from reproduction.verdict import WORDS
 
 NETWORKS = ("dlr2", "sasrec", "hgn")
-"""Those that have a linear part as they come."""
+"""Those that have a closed-form part with default settings."""
+PHRASES = {
+    "better": "better than",
+    "equivalent": "equivalent to",
+    "inconclusive": "inconclusive against",
+    "worse": "worse than",
+}
+"""The words of a comparison before a number of models."""
 ROWS = 10
 """So many rows of a table are shown; the others are folded away."""
 
@@ -73,19 +83,20 @@ def short_table(logs: list[Log]) -> str:
 
 
 def linear_part_table(logs: list[Log]) -> str:
-    """NDCG@10 on test of networks with their linear part, beside DLR2's network alone."""
+    """NDCG@10 on test of networks with SLIM beside them, beside DLR2's network alone."""
     named = [("dlr2", "leporid"), *((f"{name}{AS_IT_COMES}", "leporid") for name in NETWORKS)]
     rows = []
     for log in logs:
         alone, *whole = (log.row(*key) for key in named)
         best, ours = best_classical(log), whole[0]
-        gains = sorted({int(r.config["linear_gain"]) for r in ours.records}) if ours else []
+        gains = sorted({int(r.config["linear_weight"]) for r in ours.records}) if ours else []
         cells = [f"{row.mean('NDCG@10'):.4f}" if row else "-" for row in (alone, *whole, best)]
         cells[-1] += f" {best.model}" if best else ""
         rows.append(
             [log.name, *cells, " to ".join(map(str, dict.fromkeys(gains[:1] + gains[-1:])))]
         )
-    columns = ["DLR2 alone", "as it comes", "SASRec", "HGN", "best classical model", "DLR2's gain"]
+    networks = ["DLR2 alone", "as it comes", "SASRec", "HGN"]
+    columns = [*networks, "best classical model", "weight of SLIM"]
     return table(["log", *columns], rows)
 
 
@@ -104,35 +115,35 @@ def first_screen(logs: list[Log], found: list[Difference], record: dict[str, Any
     return (
         f"- **Your own model learns sooner.** A two-tower model in plain PyTorch on MovieLens-100K "
         f"needs {own['LEPORID is there after']} steps\n  instead of {own['best step, random']} for "
-        f"the same quality, and ends {percent:.0f}% higher in NDCG@10. It ends above on {above} of "
-        f"{len(record['rows'])} logs.\n"
-        f"- **A strong default.** `leporid train` (DLR2) is above the best tuned classical model "
-        f"on {classical['above']} of {classical.total()} public logs and below on "
-        f"{classical['below'] or 'none'};\n  above SASRec, which has the same linear part here, on "
-        f"{sasrec['above']} and below on {sasrec['below'] or 'none'}.\n"
-        f"- **Where it does not help.** DLR2 itself ends level from random embeddings on "
-        f"{dlr2['level']} of {dlr2.total()} logs. Over eight models\n  LEPORID is above random in "
-        f"{ours['above']} of {ours.total()} pairs of log and model, and below in {ours['below']}."
+        f"the same quality, and ends {percent:.0f}% higher in NDCG@10. On {above} of "
+        f"{len(record['rows'])} data sets the 95% interval of the gain excludes zero.\n"
+        f"- **A strong default.** `leporid train` (DLR2) beats the best tuned classical model "
+        f"on {classical['better']} of {classical.total()} public data sets and loses on "
+        f"{classical['worse'] or 'none'};\n  it beats SASRec, which has the same linear part here, "
+        f"on {sasrec['better']} and loses on {sasrec['worse'] or 'none'}.\n"
+        f"- **Where it does not help.** In DLR2's network alone LEPORID is better than random on "
+        f"{dlr2['better'] or 'none'} of {dlr2.total()} data sets,\n  equivalent on "
+        f"{dlr2['equivalent'] or 'none'} and inconclusive on {dlr2['inconclusive'] or 'none'}. "
+        f"Over eight models\n  it is better than random in {ours['better']} of {ours.total()} "
+        f"pairs of data set and model, and worse in {ours['worse']}."
     )
 
 
 def outcome_table(found: list[Difference], of: str) -> str:
-    """How often LEPORID is above, level and below, by the other initialiser or by the model."""
+    """How often LEPORID is better and so on, by the other initialiser or by the model."""
     own = [d for d in found if d.same_model and (of == "init" or d.second.init == "random")]
     names = dict.fromkeys(d.second.init if of == "init" else d.first.model for d in own)
     if of == "init":
         names = {name: None for name in BASES if name in names}
     rows = []
     for name in names:
-        counts = Counter(
-            d.gain.outcome
-            for d in own
-            if name == (d.second.init if of == "init" else d.first.model)
-        )
-        values = [counts.total(), counts["above"], counts["level"], counts["below"]]
-        rows.append([str(name), *map(str, values)])
+        same = [d for d in own if name == (d.second.init if of == "init" else d.first.model)]
+        counts = Counter(d.gain.outcome for d in same)
+        unclear = [d.gain.detectable_percent for d in same if d.gain.outcome == "inconclusive"]
+        values = [counts.total(), *(counts[word] for word in WORDS)]
+        rows.append([str(name), *map(str, values), f"{median(unclear):.1f}%" if unclear else ""])
     first = "against" if of == "init" else "model"
-    return table([first, "comparisons", "above", "level", "below"], rows)
+    return table([first, "comparisons", *WORDS, "could have seen"], rows)
 
 
 def two_tower_table(record: dict[str, Any]) -> str:
@@ -198,6 +209,16 @@ def gain_table(records: list[RunRecord], root: Path) -> str:
             f"| {row['gain']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f}) |"
         )
     return "\n".join(lines)
+
+
+def test_reads_table(root: Path) -> str:
+    """How many runs on record read the test part of each data set."""
+    rows = []
+    for path in sorted(root.glob("*.jsonl")):
+        records = PackedResults(root).all_records(path.stem)
+        read = sum(bool(record.metrics) for record in records)
+        rows.append([path.stem, str(read)])
+    return table(["data set", "runs on record that read its test part"], rows)
 
 
 def study_table(studies: list[dict[str, Any]]) -> str:
@@ -330,7 +351,7 @@ def global_time_table(logs: list[DatedLog]) -> str:
         row = [model]
         for place in (log.place(model) for log in logs):
             ranks = [str(place.rank), str(place.temporal_rank)]
-            row += [f"{place.value:.4f}", *ranks, place.gain.outcome if place.gain else "-"]
+            row += [f"{place.value:.4f}", *ranks, _word(place.gain)]
         rows.append(row)
     return table(columns, rows)
 
@@ -344,9 +365,9 @@ def global_time_text(logs: list[DatedLog]) -> str:
         second = next(iter(gains))
         most = sorted(log.places, key=lambda place: -abs(place.moved))[:3]
         moves = listed([f"{m.model} from {m.temporal_rank} to {m.rank}" for m in most])
+        counted = ", ".join(f"{PHRASES[word]} {ends[word]}" for word in WORDS if ends[word])
         text = (
-            f"- **{log.name}.** DLR2 has rank {log.place(OURS).rank}: above {ends['above']}, level "
-            f"with {ends['level']}, below {ends['below'] or 'none'} ({second}: p = "
+            f"- **{log.name}.** DLR2 has rank {log.place(OURS).rank}: {counted} ({second}: p = "
             f"{gains[second].p_value:.2f}). {log.cold_users} of {log.users:,} test users are cold. "
             f"Kendall's tau of both orders is {log.tau:.2f}: {moves}."
         )
@@ -377,4 +398,19 @@ def leave_last_out_table(logs: dict[str, list[Lever]]) -> str:
 
 def _lever_cells(lever: Lever) -> list[str]:
     values = [lever.mean("NDCG@10", "valid_metrics"), lever.mean("HR@10"), lever.mean("NDCG@10")]
-    return [*(f"{value:.4f}" for value in values), lever.gain.outcome if lever.gain else "-"]
+    return [*(f"{value:.4f}" for value in values), _change(lever.gain)]
+
+
+def _change(gain: Comparison | None) -> str:
+    """'-2.6% [-4.8, -0.4] worse'."""
+    if gain is None:
+        return "-"
+    low, high = (100 * end / gain.mean_b for end in (gain.low, gain.high))
+    return f"{gain.percent:+.1f}% [{low:+.1f}, {high:+.1f}] {gain.outcome}"
+
+
+def _word(gain: Comparison | None) -> str:
+    """The outcome; where it is inconclusive, with the difference that could have been seen."""
+    if gain is None or gain.outcome != "inconclusive":
+        return gain.outcome if gain else "-"
+    return f"inconclusive ({gain.detectable_percent:.0f}%)"

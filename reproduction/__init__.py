@@ -4,6 +4,8 @@
 of the repository, on the public API of `leporid` and the records in `results/`.
 
 __main__           The command line
+activity           How active each tested user is, for comparisons of tail users
+audit/             `python -m reproduction.audit`: every number of the pages by code of its own
 check_outcomes     Fails where a commit changes a file of outcomes per user (`make lint`)
 claims.toml        The paper's claims, our sentences about them, and the comparisons behind both
 confirmed_baselines  `confirm-classical`: the best recorded trials on all validation users
@@ -21,6 +23,7 @@ old_records        Packed records of earlier versions, read in their present for
 outputs            From records to files: every table and figure, and the report around them
 paper_values.json  The numbers the paper prints
 ranks              Mean ranks over logs, and by how much they must differ
+remarks            The numbers in the remarks of docs/verdict.md
 render             A table as Markdown, CSV, LaTeX or HTML
 report             Sections of the HTML report: tables with intervals, significance, training
 sequence_tables    `sequence-settings`: what one change does to SASRec and HGN on validation

@@ -8,11 +8,13 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from leporid.artifacts import read_json
 from leporid.data import load
 from leporid.errors import ConfigError, LeporidError, UnknownNameError
+from leporid.foundation import read_json
 from leporid.runs import ExperimentSpec, load_split, read_experiment, run_grid
+from reproduction.activity import add_quartiles
 from reproduction.confirmed_baselines import METRIC, TRIALS, confirm_classical
 from reproduction.general_rules import add_runs, rules_table
 from reproduction.leaderboard import leaderboard_page
@@ -51,6 +53,7 @@ WORK = {
     "run": "the grids of a file --source, with logs in the folder --data; records to --results",
     "tune-classical": "every classical model tuned on --source and tested once, two records each",
     "confirm-classical": "the best recorded trials on all validation users of the logs --data",
+    "activity": "the quartiles of activity of a --dataset's users, for tests of tail users",
     "pack": "the records of --results into one file per data set, outcomes into one per experiment",
 }
 
@@ -66,6 +69,8 @@ def main() -> None:  # noqa: C901, PLR0912 (one branch for each command)
             print(f"{name:15} {what}{cost and f' ({cost})'}")
     elif given.name == "pack":
         print(f"{given.results}: {PackedResults(given.results).pack()} records packed")
+    elif given.name == "activity":
+        add_quartiles(given.results, given.dataset, load_split(**_split(given)))
     elif given.name == "run":
         how = {"device": given.device, "retry_failed": given.retry_failed, "progress": True}
         cells = run_grid(_grids(given), PackedResults(given.results), **how).values()
@@ -114,9 +119,25 @@ def _grids(given: argparse.Namespace) -> list[ExperimentSpec]:
     return read_experiment(given.source, given.data)
 
 
+def _source(given: argparse.Namespace) -> str:
+    """The file --source, that of the data set in the folder --data, or the name alone."""
+    if given.source is None and given.data is not None:
+        return str(given.data / f"{given.dataset}.parquet")
+    return str(given.source or given.dataset)
+
+
+def _split(given: argparse.Namespace) -> dict[str, Any]:
+    """What `load_split` takes."""
+    return {
+        "source": _source(given),
+        "core": given.core,
+        "protocol": given.protocol,
+        "min_rating": given.min_rating,
+    }
+
+
 def _tune_classical(given: argparse.Namespace) -> None:
-    log = {"core": given.core, "protocol": given.protocol, "min_rating": given.min_rating}
-    split = load_split(given.source or given.dataset, **log)
+    split = load_split(**_split(given))
     how = {"names": given.only, "trials": given.trials, "metric": given.metric}
     how |= {"storage": given.storage, "replace": given.replace, "seed": given.seeds[0]}
     for runs in tune_classical(split, given.dataset, given.results, progress=True, **how):
@@ -140,10 +161,10 @@ def _confirm_classical(given: argparse.Namespace) -> None:
 def _write(given: argparse.Namespace) -> None:
     names = tuple(OUTPUTS) if given.name in PAGES else (given.name,)
     log = {"core": given.core, "min_rating": given.min_rating}
-    source = given.source or given.dataset
+    source = _source(given)
     statistics = users = None
     if given.name != "report" and not given.render_only:
-        options = {"source": given.source, "seeds": tuple(given.seeds), "quick": given.quick, **log}
+        options = {"source": source, "seeds": tuple(given.seeds), "quick": given.quick, **log}
         if specs := paper_specs(names, given.dataset, **options):
             print(f"{_cost(specs, given.results)}; those that are there already are not repeated")
             how = {"device": given.device, "retry_failed": given.retry_failed}
@@ -185,8 +206,12 @@ def _arguments() -> argparse.Namespace:
     add("--results", type=Path, default=Path("results"), help="folder of records [%(default)s]")
     add("--out", type=Path, help="folder to write into [reports/DATASET/NAME]")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
-    add("--data", type=Path, help="run, general-rules, confirm-classical: folder of the logs")
-    add("--protocol", default="temporal", help="tune-classical: how to split [%(default)s]")
+    add("--data", type=Path, help="folder of the data, with DATASET.parquet")
+    add(
+        "--protocol",
+        default="temporal",
+        help="tune-classical, activity: how to split [%(default)s]",
+    )
     add("--trials", type=int, default=20, help="tune-classical: of each model; 0: no tuning [20]")
     add("--metric", default="NDCG@10", help="tune-classical: to maximise [%(default)s]")
     add("--only", nargs="+", help="tune-classical: these models [all]; others: these logs")

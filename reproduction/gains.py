@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from leporid.evaluation import Comparison, MetricTable, compare
+from leporid.evaluation import Comparison, MetricTable, compare, holm
 from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 
@@ -32,8 +32,8 @@ def paired_gains(
 def initialisation_gains(records: Sequence[RunRecord], root: str | Path) -> list[dict[str, Any]]:
     """One row per model and recipe run from LEPORID and random vectors: HR@10, and the difference.
 
-    The interval is that of `compare`. The last columns are what the model has seen of its users
-    when it was tested, and the HR@10 of tail users.
+    The interval is that of `compare`; the outcome is that of the rows as one family. The last
+    columns are what the model has seen of its users when it was tested, and the tail users' HR@10.
     """
     init, base = "leporid", "random"
     groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
@@ -43,6 +43,7 @@ def initialisation_gains(records: Sequence[RunRecord], root: str | Path) -> list
             groups.setdefault(key, {}).setdefault(record.init, []).append(record)
     pairs = [(runs.get(init, ()), runs.get(base, ())) for runs in groups.values()]
     gains = paired_gains(pairs, root)
+    adjusted = iter(holm(gain for gain in gains if gain))
     rows = []
     for ((model, recipe), runs), gain in zip(groups.items(), gains, strict=True):
         if gain is None:
@@ -53,6 +54,7 @@ def initialisation_gains(records: Sequence[RunRecord], root: str | Path) -> list
             row[f"{name} HR@10"] = mean
             row[f"{name} seeds"] = f"{min(by_seed):.4f} to {max(by_seed):.4f}"
         row |= {"gain": gain.difference, "low": gain.low, "high": gain.high}
+        row["outcome"] = next(adjusted).outcome
         row["has seen"] = have_seen([*runs[init], *runs[base]])
         for name in (init, base):
             tails = [record.tail_metrics.get("HR@10", np.nan) for record in runs[name]]

@@ -21,10 +21,10 @@ from statistics import fmean, stdev
 from typing import Any
 
 from leporid import models
-from leporid.artifacts import read_json, write_json
 from leporid.data import Split
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate
+from leporid.foundation import read_json, write_json
 from leporid.runs import Meter, load_split, read_experiment
 from reproduction.old_records import present_settings
 from reproduction.sequence_tables import RECORDS as SEQUENCE_SETTINGS

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import friedmanchisquare
 
-from leporid.artifacts import read_json
 from leporid.evaluation import Comparison, holm
-from leporid.html import fill_template
+from leporid.foundation import fill_template, read_json
 from leporid.runs import ExperimentSpec, RunRecord, read_experiment
 from reproduction.gains import have_seen, paired_gains
 from reproduction.ranks import Ranking, critical_difference, mean_ranks
@@ -360,7 +359,7 @@ def leaderboard_page(experiment: str | Path, root: str | Path) -> str:
         "inits": [d for d in compared if d.same_model],
         "rivals": [d for d in compared if not d.same_model],
         "bases": BASES,
-        "readings": ("below", "above", "level"),
+        "words": ("worse", "better", "equivalent", "inconclusive"),
     }
     filters = {
         "signed": lambda value: f"{value:+.4f}",

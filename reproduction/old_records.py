@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from leporid.hashing import canonical_hash
+from leporid.foundation import canonical_hash
 from leporid.runs import RunRecord
 
-_RENAMED_SETTINGS = {"passes": "epochs"}
+_RENAMED_SETTINGS = {"passes": "epochs", "linear_gain": "linear_weight"}
 """New names of settings of every model by their old ones."""
 _RENAMED_IN_MODEL: Mapping[str, Mapping[str, str]] = {
     "dlr2": {

@@ -37,8 +37,11 @@ class Ranking:
 
 
 def mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64[rows]: mean rank of each column of float64[logs, rows]; the largest value is 1."""
-    return np.asarray(rankdata(-values, axis=1).mean(axis=0))
+    """float64[rows]: mean rank of each column of float64[logs, rows]; the largest value is 1.
+
+    Values that are equal but for the order of a sum are ties.
+    """
+    return np.asarray(rankdata(-values.round(12), axis=1).mean(axis=0))
 
 
 def critical_difference(rows: int, logs: int, level: float = 0.05) -> float:

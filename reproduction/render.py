@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from leporid.errors import UnknownNameError
-from leporid.html import fill_template
+from leporid.foundation import fill_template
 from reproduction.tables import PaperTable, TableRow, Value
 
 FORMATS = {"markdown": "md", "csv": "csv", "latex": "tex", "html": "html"}
@@ -36,8 +36,12 @@ def _rows(table: PaperTable) -> Iterator[tuple[TableRow, list[tuple[Value, int]]
     groups = {row.key[0] for row in table.rows} if table.name == "table3" else {None}
     for metric in table.metrics:
         for group in groups:
-            for rank, number in enumerate(table.ranked(metric, group)[:2]):
-                ranks[number, metric] = rank
+            numbers = table.ranked(metric, group)
+            values = [round(table.rows[number].values[metric].ours or 0, 12) for number in numbers]
+            best = list(dict.fromkeys(values))[:2]
+            for number, value in zip(numbers, values, strict=True):
+                if value in best:
+                    ranks[number, metric] = best.index(value)
     for number, row in enumerate(table.rows):
         yield row, [(row.values[m], ranks.get((number, m), 2)) for m in table.metrics]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from leporid.artifacts import read_json
+from leporid.foundation import read_json
 
 RECORDS = "sequence-settings.json"
 MODELS = ("sasrec", "sasrec_levers", "hgn")

@@ -20,7 +20,7 @@ from scipy.stats import spearmanr
 
 from leporid.embeddings import laplacian_eigenpairs
 from leporid.errors import ConfigError
-from leporid.machine import one_thread_pool
+from leporid.foundation import one_thread_pool
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from leporid.artifacts import atomic_path
 from leporid.errors import DataError
 from leporid.evaluation import HIT_COLUMNS, MetricTable
+from leporid.foundation import atomic_path
 from leporid.runs import Results, RunRecord, safe_name
 from reproduction.old_records import read_record
 
@@ -70,6 +70,13 @@ class PackedResults(Results):
             keys |= {key for key in self._packed_records(prefix) if key.startswith(prefix)}
             records += [record for key in sorted(keys) if (record := self.get(key))]
         return records
+
+    def all_records(self, dataset: str) -> list[RunRecord]:
+        """All records of a data set."""
+        folder = self.root / safe_name(dataset)
+        packed = {key.split("/")[1] for key in self._packed_records(dataset)}
+        loose = {path.name for path in folder.glob("*/")} if folder.is_dir() else set()
+        return self.records(dataset, sorted(packed | loose))
 
     def pack(self) -> int:
         """Fold every run that is a file of its own into the packed files; returns how many."""

@@ -5,12 +5,10 @@ $LEPORID_DATA is the folder of the logs, $LEPORID_CACHE keeps embeddings.
 
 from __future__ import annotations
 
-import base64
 import itertools
 import os
 import tomllib
 import warnings
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,18 +20,18 @@ from numpy.typing import NDArray
 
 from benchmarks.probe_vectors import load_log
 from leporid.data import Split, split_by
-from leporid.embeddings import Embedding, InitialEmbeddings, initial_embeddings
+from leporid.embeddings import Embedding, EmbeddingSpec, InitialEmbeddings
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate
 from leporid.models import train
 from leporid.runs import Meter, RunRecord
+from reproduction.activity import NAMES, packed
 
 STUDY: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("initialisation-study.toml").read_text(encoding="utf-8")
 )
 EXPERIMENT = "initialisation-study"
 METRICS = ("NDCG", "HR")
-QUARTILES = tuple(f"activity-q{i}" for i in range(1, 5))
 DRAWN = ("random", "shuffled")
 """Initialisations that differ from seed to seed."""
 
@@ -104,9 +102,8 @@ def fitted_vectors(log: str, init: str) -> InitialEmbeddings:
     settings |= STUDY["inits"][init]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeporidWarning)
-        found = initial_embeddings(settings.pop("method"), split_of(log).train, **settings)
-    assert found is not None
-    return found
+        spec = EmbeddingSpec.resolve(settings.pop("method"), settings, use_cache=True)
+        return spec.fit(split_of(log).train)
 
 
 def vectors_of(log: str, init: str, seed: int) -> InitialEmbeddings:
@@ -159,10 +156,10 @@ def run_cell(cell: StudyCell, device: str) -> dict[str, Any]:
         "seen": "train and validation" if fitted.reads_history else "train only",
         "curve": curve,
         "training": fitted.training_summary(),
-        "quartiles": {name: test.mean(name) for name in QUARTILES if test.has_users(name)},
+        "quartiles": {name: test.mean(name) for name in NAMES if test.has_users(name)},
         "hits": packed(test.hit_columns()["hits"]),
     }
-    record = RunRecord.make(
+    record = RunRecord(
         dataset=cell.log,
         experiment=EXPERIMENT,
         model=cell.model,
@@ -188,13 +185,3 @@ def device_name(device: str) -> str:
     import torch
 
     return str(torch.cuda.get_device_name())
-
-
-def packed(values: NDArray[np.int32]) -> str:
-    """Whole numbers as text: zlib, then base 64."""
-    return base64.b64encode(zlib.compress(values.astype("<i4").tobytes(), 9)).decode("ascii")
-
-
-def unpacked(text: str) -> NDArray[np.int32]:
-    """The inverse of `packed`."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<i4").astype(np.int32)

@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,55 +16,36 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from leporid.artifacts import read_json, write_json
-from leporid.evaluation import Comparison, MetricTable, compare, evaluate, holm, user_stratum
+from leporid.evaluation import Comparison, MetricTable, compare, holm
 from leporid.runs import RunRecord
+from reproduction.activity import add_quartiles, outcomes_of_nothing, read_quartiles, unpacked
 from reproduction.store import PackedResults
-from reproduction.study_cells import EXPERIMENT, QUARTILES, STUDY, packed, split_of, unpacked
+from reproduction.study_cells import EXPERIMENT, STUDY, split_of
 
 TRAINED = ("sasrec general", "lightgcn general", "dlr2 general", "dlr2 paper")
-OUTCOMES = ("above", "level", "below")
+OUTCOMES = ("better", "equivalent", "inconclusive", "worse")
 FROZEN = ("two_tower general", "sasrec general frozen")
 LOGS = tuple(log for log in STUDY["logs"] if "share" not in STUDY["logs"][log])
-_USERS = f"{EXPERIMENT}.json"
-"""Beside the records: of each log, the quartile of activity of every user with test items."""
 
 
 def add_records(cells: Path, root: Path) -> int:
     """Put the cells of a file of the runner into the results under `root`; how many."""
-    results, quartiles = PackedResults(root), {}
+    results = PackedResults(root)
     lines = [json.loads(line) for line in cells.read_text(encoding="utf-8").splitlines()]
+    users = {}
+    for log in dict.fromkeys(line["dataset"] for line in lines):
+        users[log] = outcomes_of_nothing(split_of(log)).hit_columns()
+        add_quartiles(root, log, split_of(log))
     for line in lines:
-        users = users_of(line["dataset"])
-        quartiles[line["dataset"]] = packed(users["quartile"])
+        columns = users[line["dataset"]]
         extra = line["extra"]
-        hits = MetricTable.from_hits(users["user"], unpacked(extra.pop("hits")), users["relevant"])
+        mask = unpacked(extra.pop("hits"))
+        hits = MetricTable.from_hits(columns["user"], mask, columns["relevant"])
         extra["curve"] = [[step, round(m, 5), round(s, 1)] for step, m, s in extra["curve"]]
         extra["cell"] = {"variant": extra.pop("variant") or None}
         results.add(RunRecord.from_dict(line), hits)
     results.pack()
-    write_json(root / _USERS, {"quartiles": quartiles})
     return len(lines)
-
-
-@cache
-def users_of(log: str) -> dict[str, NDArray[np.int32]]:
-    """Of the users of a log with test items: index, number of test items, quartile of activity."""
-    split = split_of(log)
-
-    def nothing(users: NDArray[np.int32], known: Any) -> NDArray[np.float32]:
-        return np.zeros((len(users), split.n_items), np.float32)
-
-    table = evaluate(nothing, split, at=(1,), metrics=["HR"])
-    columns = table.hit_columns()
-    quartile = np.zeros(split.n_users, np.int32)
-    for number, name in enumerate(QUARTILES, start=1):
-        quartile[user_stratum(name, table.activity)] = number
-    return {
-        "user": columns["user"],
-        "relevant": columns["relevant"],
-        "quartile": quartile[columns["user"]],
-    }
 
 
 @dataclass(frozen=True)
@@ -90,9 +70,7 @@ class Study:
 
     def __init__(self, root: Path) -> None:
         self.results = PackedResults(root)
-        self.quartiles = {
-            log: unpacked(text) for log, text in read_json(root / _USERS)["quartiles"].items()
-        }
+        self.quartiles = read_quartiles(root)
         groups: dict[tuple[str, str, str], dict[int, RunRecord]] = {}
         for log in STUDY["logs"]:
             for record in self.results.records(log, [EXPERIMENT]):
@@ -129,7 +107,8 @@ class Study:
         outcomes = self.results.outcomes(run.key)
         assert outcomes is not None
         values = outcomes.per_user(metric)
-        return values[self.quartiles[run.dataset] == quartile] if quartile else values
+        digest = run.extra["data_digest"]
+        return values[self.quartiles[digest] == quartile] if quartile else values
 
     def family(
         self, places: Sequence[tuple[str, str]], pairs: Sequence[tuple[str, str]], **how: Any
@@ -217,9 +196,9 @@ def _values(study: Study, log: str, kind: str) -> list[str]:
 
 
 def _outcomes(found: dict[str, Comparison]) -> str:
-    """'above random, svd; level le' of some comparisons by the name of the other side."""
+    """'better: random, svd; inconclusive: le' of comparisons by the name of the other side."""
     words = {word: [b for b, one in found.items() if one.outcome == word] for word in OUTCOMES}
-    return "; ".join(f"{word} {', '.join(names)}" for word, names in words.items() if names)
+    return "; ".join(f"{word}: {', '.join(names)}" for word, names in words.items() if names)
 
 
 def _percent(one: Comparison) -> str:
@@ -236,7 +215,7 @@ def _frozen(study: Study) -> str:
     for log, kind in places:
         found = {b: one for (*place, _, b), one in family.items() if place == [log, kind]}
         rows.append([log, *_values(study, log, kind), _outcomes(found)])
-    return _markdown(["log", *STUDY["inits"], "adapted is"], rows)
+    return _markdown(["log", *STUDY["inits"], "adapted against"], rows)
 
 
 def _trained(study: Study) -> str:
@@ -252,7 +231,7 @@ def _trained(study: Study) -> str:
         shuffled = order[log, kind, "leporid", "shuffled"].outcome
         row = [kind, log, *_values(study, log, kind), _percent(gain), shuffled, _outcomes(found)]
         rows.append(row)
-    last = ["adapted over random, %", "leporid against shuffled", "adapted is"]
+    last = ["adapted over random, %", "leporid against shuffled", "adapted against"]
     return _markdown(["model", "log", *STUDY["inits"], *last], rows)
 
 
@@ -266,7 +245,7 @@ def _steps(study: Study) -> str:
         for init in ("leporid", "adapted"):
             one = found[log, kind, init]
             ratio, low, high = (math.exp(x) for x in (one.difference, one.low, one.high))
-            word = {"below": "fewer", "above": "more", "level": "level"}[one.outcome]
+            word = {"worse": "fewer", "better": "more"}.get(one.outcome, one.outcome)
             reached = "" if one.n_seeds[0] == 5 else f", {one.n_seeds[0]} of 5 reach it"
             row.append(f"{ratio:.2f} [{low:.2f}, {high:.2f}] {word}{reached}")
         rows.append(row)

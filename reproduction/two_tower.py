@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from leporid.config import setting
+from leporid.foundation import setting
 from leporid.models import GENERAL, Batch, BuildContext, NeuralRecommender, Sampling, TrainingConfig
 
 

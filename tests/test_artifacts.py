@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from leporid.artifacts import (
+from leporid.data import cache_dir
+from leporid.errors import DataError
+from leporid.foundation.artifacts import (
     LARGEST_JSON,
     atomic_path,
     cache_directory,
@@ -26,8 +28,6 @@ from leporid.artifacts import (
     write_arrays,
     write_manifest,
 )
-from leporid.data import cache_dir
-from leporid.errors import DataError
 
 KINDS = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8"]
 

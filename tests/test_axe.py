@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import leporid
-from leporid.html import Series, chart_html, write_report
+from leporid.foundation import Series, chart_html, write_report
 from tests.chromium import Page, find_chromium
 from tests.made_runs import train_to
 from tests.serve.test_kill import server

@@ -16,8 +16,8 @@ from leporid import initializers, models
 from leporid.data import Split
 from leporid.embeddings import Embedding, InitialEmbeddings, standardize
 from leporid.errors import ConfigError, TrainingInterruptedError
+from leporid.foundation import NullProgress
 from leporid.models import FitContext, NeuralRecommender
-from leporid.progress import NullProgress
 from tests.test_contract import N_ITEMS, N_USERS, SETTINGS, make, make_split
 
 NEURAL = [key for key in SETTINGS if "steps" in SETTINGS[key]]
@@ -190,7 +190,7 @@ def test_with_tables_training_begins_where_it_begins_without(name: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*without content")
 @pytest.mark.parametrize("name", NEURAL)
 def test_features_are_learnt_and_folded_into_plain_tables(name: str, tmp_path: Path) -> None:
-    alone = {"linear_gain": 0.0} if name.startswith("dlr2") else {}
+    alone = {"linear_weight": 0.0, "transitions_weight": 0.0} if name.startswith("dlr2") else {}
     model = with_tables(name, settings=alone)
     plain = neural(name, **alone).fit(make_split(), seed=2, device="cpu", init=vectors(8))
     assert not np.allclose(model.score(ALL), plain.score(ALL))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import shlex
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,11 @@ import pytest
 import typer.main
 
 import leporid
-from leporid.artifacts import read_json
 from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
+from leporid.foundation import read_json
 from leporid.models.neural import trainer as loop
 from leporid.runs import RunRecord
 
@@ -82,6 +84,42 @@ def test_the_how_to_for_ones_own_model_runs(
     assert torch.allclose(module["item_embedding"].weight.detach(), torch.from_numpy(wanted))
 
 
+def write_logs(folder: Path) -> None:
+    """One log in the forms that the pages name."""
+    table = leporid.synthesize(150, 90, 4000, seed=5).to_table()
+    (folder / "logs").mkdir()
+    names = ["ratings.csv", "january.csv", "february.csv", "events.jsonl", "visits.csv"]
+    for name in (*names, "logs/ratings-1.parquet", "logs/ratings-2.parquet"):
+        if name.endswith(".jsonl"):
+            lines = [json.dumps(row) for row in table.to_pylist()]
+            (folder / name).write_text("\n".join(lines))
+        else:
+            write_log(table, folder / name)
+
+
+def test_frames_come_in_and_go_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also every kind of table and file that the page about logs names."""
+    pytest.importorskip("duckdb")
+    monkeypatch.chdir(tmp_path)
+    write_logs(tmp_path)
+    names: dict[str, Any] = {"leporid": leporid}
+    [loading] = [b for b in blocks(ROOT / "docs" / "data.md", "python") if "duckdb" in b]
+    for line in loading.splitlines():
+        if line.startswith("leporid.load("):
+            data = eval(line, names)
+            assert (data.n_items, data.dropped.get("missing user")) == (90, None), line
+        else:
+            exec(line, names)
+    for number, block in enumerate(blocks(ROOT / "docs" / "frames.md", "python"), 1):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            exec(compile(block, f"frames.md, block {number}", "exec"), names)
+        unknown = [w for w in told if issubclass(w.category, leporid.errors.LeporidWarning)]
+        assert len(unknown) == block.count("999_999") + block.count("[]]"), number
+    assert names["items"].shape == (2, 3)
+    assert list(names["ranked"]) == ["user", "rank", "item", "score"]
+
+
 def write_repeats(log: leporid.Interactions, path: Path) -> None:
     """The log, and a year later all of it again."""
     first = log.to_table()
@@ -112,8 +150,8 @@ def test_the_python_of_a_page_runs_in_order(
 
     monkeypatch.setattr(loop, "limit_epochs", short)
     log = leporid.synthesize(150, 90, 4000, seed=5)
-    for file in ("ratings.csv", "next-month.csv"):
-        write_log(log, tmp_path / file)
+    write_logs(tmp_path)
+    write_log(log, tmp_path / "next-month.csv")
     write_repeats(log, tmp_path / "log.csv")
     split = leporid.temporal_split(log)
     tables = [leporid.evaluate(leporid.train(model, split), split) for model in ("toppop", "ease")]
@@ -215,6 +253,17 @@ def test_the_tables_of_the_models_are_made_of_the_records(tmp_path: Path) -> Non
     seeds = ({"network alone": 0.1, "with": 0.28, "gain": 8}, {"network alone": 0.2, "with": 0.3})
     table = made["hidden_order_table"]({"rows": [of | {"gain": 2} | seed for seed in seeds]})
     assert "| toy | 0.1500 | 0.2900 | 0.2500 slim | 116% | 2 to 8 |" in table
+    part = {f"NDCG@10, {name}": 0.1 for name in ("alone", "+ SLIM", "+ transitions")}
+    part |= {"log": "toy", "model": "dlr2", "weight of slim, + both": 8.0}
+    rows = [
+        part | {"seed": 1, "NDCG@10, + both": 0.2, "weight of transitions, + both": 0.5},
+        part | {"seed": 2, "NDCG@10, + both": 0.4, "weight of transitions, + both": 2.0},
+        {"log": "toy", "model": "slim", "NDCG@10": 0.15},
+        {"log": "toy", "model": "ease", "NDCG@10": 0.12},
+    ]
+    beside = made["closed_form_part_table"]({"rows": rows})
+    cells = "0.1000 | 0.1000 | 0.1000 | 0.3000 | 8 | 0.5 to 2 | 0.1500 slim"
+    assert f"| toy | dlr2 | 2 | {cells} |" in beside
     text = made["fill"]("a <!-- x:begin -->old<!-- x:end --> b", "x", table)
     assert table in text
     assert "old" not in text
@@ -228,7 +277,7 @@ def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> No
     records = []
     for init, hits in (("random", [1, 0, 0, 0]), ("leporid", [1, 1, 1, 0])):
         for seed in (1, 2):
-            record = RunRecord.make(
+            record = RunRecord(
                 dataset="toy", experiment="models", model="bpr", init=init, recipe=None,
                 seed=seed, config={}, valid_metrics={},
                 metrics={"HR@10": sum(hits) / 4, "F1@10": sum(hits) / 40},

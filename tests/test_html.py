@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from leporid.html import Series, bars_html, chart_html, fill_template, rows_html
+from leporid.foundation import Series, bars_html, chart_html, fill_template, rows_html
 
 
 def test_values_are_escaped_and_missing_ones_refused(
@@ -51,7 +51,7 @@ def test_points_have_names_and_a_logarithmic_axis_powers_of_ten() -> None:
 
 
 def test_bars_are_shares_of_the_width() -> None:
-    bars = bars_html({"dlr2": 69.0, "TopPop": 53.0}, "Of 100 users", of_100=True)
+    bars = bars_html({"dlr2": 0.69, "TopPop": 0.53}, "Of 100 users", percent=True)
     assert re.findall(r"class='f\d'.*?width='([^']*)%'", bars) == ["69.0", "53.0"]
     assert "aria-label='Of 100 users: dlr2 69, TopPop 53'" in bars
     bars = bars_html({"a": 0.1, "b": 0.2}, "NDCG@10", {"b": (0.1, 0.4)})

@@ -10,7 +10,7 @@ import numba
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.machine import on_each_share, on_each_thread, one_thread_pool, resolve_threads
+from leporid.foundation import on_each_share, on_each_thread, one_thread_pool, resolve_threads
 
 
 def test_threads_are_resolved_and_restored() -> None:
@@ -54,7 +54,7 @@ def test_errors_of_threads_are_raised() -> None:
 
 FORKED = """
 import os, time
-from leporid.machine import on_each_thread
+from leporid.foundation import on_each_thread
 
 found, count = [], os.cpu_count() + 1
 
@@ -81,7 +81,7 @@ OVERLAP = """
 import threading
 import numpy
 from threadpoolctl import threadpool_info
-from leporid.machine import one_thread_pool
+from leporid.foundation import one_thread_pool
 
 inside, joined, left = threading.Event(), threading.Event(), threading.Event()
 
@@ -115,7 +115,7 @@ def test_two_threads_at_once_leave_the_threads_of_blas_as_they_were() -> None:
 LATER = """
 import numpy
 from threadpoolctl import threadpool_info
-from leporid.machine import one_thread_pool
+from leporid.foundation import one_thread_pool
 
 def blas():
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}

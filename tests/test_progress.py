@@ -9,7 +9,13 @@ import pytest
 from rich.console import Console
 
 import leporid
-from leporid.progress import NullProgress, PlainProgress, RichProgress, make_progress
+from leporid.foundation.progress import (
+    NullProgress,
+    PlainProgress,
+    RichProgress,
+    duration,
+    make_progress,
+)
 from tests.test_contract import make_split
 
 
@@ -39,27 +45,49 @@ def test_a_log_gets_one_line_per_stage_and_one_every_ten_seconds(
     ]
 
 
-def test_a_stage_that_may_end_early_says_between_what(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_with_a_note_says_that_and_results_are_never_held_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     now = 0.0
     progress = PlainProgress(clock=lambda: now)
     progress.start("training", 600)
+    progress.say("EASE 0.1")
+    progress.advance(100, note="too soon")
+    progress.say("ItemKNN 0.2")
     now = 10.0
-    progress.advance(100, can_end_at=150, loss=0.5)
-    now = 20.0
-    progress.advance(100, can_end_at=600)
-    assert capsys.readouterr().err.splitlines()[1:] == [
-        "training: 100 of 600, about 5 to 50 s left, 10 s so far, loss 0.5",
-        "training: 200 of 600, about 40 s left, 20 s so far",
-    ]
+    progress.advance(100, note="step 200")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["training", "EASE 0.1", "ItemKNN 0.2", "training: step 200"]
 
 
-def test_a_bar_shows_where_its_stage_can_end() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_bar_shows_its_note_whole_and_no_estimate_of_its_own(width: int) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
     progress = RichProgress(console)
     progress.start("training", 600)
-    progress.advance(100, can_end_at=150)
+    progress.say("EASE [0.1]")
+    note = "step 100, best 0.0924 at step 80; stops at 150 if nothing improves, at most 600"
+    progress.advance(100, note=note)
     progress.close()
-    assert "can end at 150" in console.file.getvalue()
+    shown = console.file.getvalue()
+    assert "EASE [0.1]" in shown
+    assert note in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "0 s"),
+        (19.6, "20 s"),
+        (99.4, "99 s"),
+        (100, "2 min"),
+        (660, "11 min"),
+        (5400, "90 min"),
+        (9000, "2.5 h"),
+    ],
+)
+def test_an_estimate_is_said_as_people_say_it(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
 
 
 def test_true_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leporid.errors import ConfigError, MissingExtraError, UnknownNameError
-from leporid.registry import Registry
+from leporid.foundation import Registry
 
 
 @pytest.fixture

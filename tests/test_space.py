@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.search_space import Float, Int, OneOf, active, check_space
+from leporid.foundation import Float, Int, OneOf, active, check_space
 
 
 def test_empty_ranges_are_refused() -> None:

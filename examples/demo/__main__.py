@@ -13,7 +13,7 @@ import typer
 
 from leporid.cli.app import run
 from leporid.cli.options import Json, Seed, as_command, show
-from leporid.progress import make_progress
+from leporid.foundation import make_progress
 
 
 def demo(

@@ -6,8 +6,8 @@ import html
 from pathlib import Path
 
 from examples.demo.stages import METRIC, DemoResult
-from leporid.html import Series, chart_html, rows_html, write_report
-from leporid.runs import hits_html, hits_in_words
+from leporid.foundation import Series, bars_html, chart_html, rows_html, write_report
+from leporid.runs import HITS_CAPTION, hits_in_words
 
 
 def headline(result: DemoResult) -> str:
@@ -57,7 +57,8 @@ def write_page(result: DemoResult, path: Path) -> Path:
     shown = (
         "",
         chart_html(curves, "optimiser steps", caption),
-        hits_html(hits) + rows_html(result.rows, "On test; baselines with their default settings"),
+        bars_html(hits, HITS_CAPTION, percent=True)
+        + rows_html(result.rows, "On test; baselines with their default settings"),
         rows_html(result.picks, "The ten best of the items the user does not have"),
         rows_html(result.paper_rows, "DLR2, the paper's recipe, on test"),
     )

@@ -12,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leporid.artifacts import atomic_path
-from leporid.config import SettingValue
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.embeddings import initial_embeddings
 from leporid.errors import DataError
 from leporid.evaluation import Comparison, compare, evaluate
+from leporid.foundation import ProgressLike, SettingValue, atomic_path
 from leporid.models import Init, ModelSpec, get
-from leporid.progress import ProgressLike
 from leporid.runs import Run, RunSpec, execute_to_folder
 
 if TYPE_CHECKING:
@@ -93,7 +91,7 @@ def run_demo(
         run, _ = execute_to_folder(spec, split, output / folder, progress=progress)
         return run
 
-    best = dlr2("part 3 of 5: DLR2, then baselines", "dlr2", vectors, "general")
+    best = dlr2("part 3 of 5: baselines, then DLR2", "dlr2", "leporid", "general")
     assert best.check is not None
     check = best.check
     rows = [_row(baseline.name, baseline.metrics) for baseline in check.baselines]
@@ -104,7 +102,7 @@ def run_demo(
             "part 5 of 5: the paper's recipe", "paper-random", "random", "paper", **small
         ),
         "LEPORID": dlr2(
-            "part 5 of 5: the same from LEPORID", "paper-leporid", vectors, "paper", **small
+            "part 5 of 5: the same from LEPORID", "paper-leporid", "leporid", "paper", **small
         ),
     }
     names = _write_titles(output / "items.parquet", split, titles)

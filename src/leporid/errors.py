@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import importlib.metadata
 import json
+import signal
 import warnings
 from collections.abc import Iterable
 from types import ModuleType
@@ -93,7 +94,21 @@ class UnknownIdError(LeporidError, LookupError):
 
 
 class TrainingInterruptedError(LeporidError):
-    """Training was stopped by the user; the message says where the checkpoint is."""
+    """Ctrl-C or SIGTERM ended long work; the message says what is kept and how to go on."""
+
+    def __init__(
+        self,
+        message: str,
+        by: signal.Signals = signal.SIGINT,
+        so_far: object = None,
+    ) -> None:
+        super().__init__(message)
+        self.by = by
+        """The signal."""
+        self.so_far = so_far
+        """What there is: the model with the best weights so far (`leporid.train`), the run that was
+        saved (`execute_to_folder`), the finished trials (`leporid.tune`), the outcomes of all cells
+        (`run_grid`), or None."""
 
 
 class LeporidWarning(UserWarning):

@@ -16,8 +16,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import LeporidError
+from leporid.foundation import read_arrays, write_arrays
 from leporid.models import Recommender
 from leporid.ranking import HistoryUnsupportedError, VectorsUnsupportedError
 from tests.attack.tamper_artifacts import with_new_checksum

@@ -23,9 +23,9 @@ import numpy as np
 
 import leporid
 from leporid import initializers
-from leporid.artifacts import read_arrays, read_json, write_arrays, write_manifest
 from leporid.embeddings import Leporid
 from leporid.errors import DataError, LeporidError
+from leporid.foundation import read_arrays, read_json, write_arrays, write_manifest
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender, find_model
 from leporid.runs import read_run, save_run

@@ -13,10 +13,16 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid import atomic
-from leporid.artifacts import read_arrays, read_json, write_arrays, write_json, write_manifest
 from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import DataError
+from leporid.foundation import (
+    atomic,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+    write_manifest,
+)
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender
 from leporid.runs import read_run, save_run
@@ -311,7 +317,7 @@ import resource, signal, sys
 import numpy as np
 import leporid
 from leporid.errors import LeporidError
-from leporid.artifacts import write_arrays
+from leporid.foundation import write_arrays
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 rng = np.random.default_rng(0)

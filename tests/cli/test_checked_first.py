@@ -26,6 +26,24 @@ def test_a_device_is_refused_before_the_log_is_read(command: str, tmp_path: Path
     assert said == "there is no device 'gpu': did you mean 'cuda'?"
 
 
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["--model", "dlr3"], "unknown model 'dlr3': did you mean 'dlr2'?"),
+        (["--set", "metric=NDGC@10"], "did you mean 'NDCG@10'?"),
+        (["--set", "dimm=3"], "DLR2Config has no setting 'dimm': did you mean 'dim'?"),
+        (["--init", "leprid"], "did you mean 'leporid'?"),
+        (["--init-set", "kk=3"], "no setting 'kk'"),
+        (["--recipe", "papr"], "did you mean 'paper'?"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_the_log_is_read(
+    typed: list[str], message: str, tmp_path: Path
+) -> None:
+    said = refused("train", tmp_path / "no-such-log.csv", "-o", tmp_path / "out", *typed)
+    assert message in said
+
+
 @pytest.mark.parametrize("command", ["train", "embed", "choose", "data split", "export", "extend"])
 def test_a_file_in_place_of_a_folder_is_refused_before_the_log_is_read(
     command: str, tmp_path: Path

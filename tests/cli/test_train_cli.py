@@ -50,13 +50,13 @@ def test_the_table_can_be_read_at_80_columns(log: Path, tmp_path: Path) -> None:
     assert float(rows[0][1]) == pytest.approx(record.metrics["HR@10"], abs=1e-4)
 
 
-NAMES = ("TopPop", "ItemKNN", "EASE")
+NAMES = ("TopPop", "ItemKNN", "Transitions", "EASE")
 
 
 def test_the_baselines_are_printed_and_recorded(log: Path, tmp_path: Path) -> None:
     out = call("train", log, "--model", "userknn", "-o", tmp_path / "r").stdout
     kept = RunRecord.read(tmp_path / "r" / "record.json").extra["baselines"]
-    assert list(kept["models"]) == ["ease", "itemknn", "toppop"]
+    assert list(kept["models"]) == ["ease", "itemknn", "toppop", "transitions"]
     assert {"metrics", "settings", "seconds", "comparison"} <= set(kept["models"]["ease"])
     assert kept["models"]["ease"]["comparison"]["metric"] == "NDCG@10"
     assert kept["verdict"] in out
@@ -167,19 +167,113 @@ def test_a_folder_is_loaded_as_it_is_served(log: Path, tmp_path: Path) -> None:
         get("itemknn").load(run)
 
 
+def interrupt_step(
+    monkeypatch: pytest.MonkeyPatch,
+    step: int,
+    kind: signal.Signals = signal.SIGINT,
+    times: int = 1,
+) -> None:
+    """A signal arrives, once or several times, while a step is computed."""
+    plain = cuda_graph.Backward.__call__
+    steps = 0
+
+    def interrupted(self: Any, *batch: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps == step:
+            for _ in range(times):
+                signal.raise_signal(kind)
+        return plain(self, *batch)
+
+    monkeypatch.setattr(cuda_graph.Backward, "__call__", interrupted)
+
+
+@pytest.mark.parametrize(("kind", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_is_tested_and_saved_and_goes_on_as_if_unbroken(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: signal.Signals, code: int
+) -> None:
+    whole, run = tmp_path / "whole", tmp_path / "r"
+    call("train", log, *SHORT, "-o", whole)
+    with monkeypatch.context() as patch:
+        interrupt_step(patch, 5, kind)
+        stopped = call("train", log, *SHORT, "--final", "-o", run, fails=True)
+    assert stopped.exit_code == code
+    assert "NDCG@10" in stopped.stdout
+    assert "--resume" in stopped.stderr
+    record = RunRecord.read(run / "record.json")
+    assert record.extra["training"]["ended"] == kind.name
+    assert record.extra["training"]["steps"] == 5
+    assert record.extra["interrupted"].startswith(f"the training was interrupted by {kind.name}")
+    assert "final" not in record.extra
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert record.extra["interrupted"] in page
+    model = Recommender.load(run)
+    table = leporid.evaluate(model, leporid.temporal_split(leporid.load(log)), part="valid")
+    assert table.mean()["NDCG@10"] == pytest.approx(record.extra["training"]["best_metric"])
+
+    # Without --resume, --final does not take the part for the whole.
+    with pytest.warns(LeporidWarning, match="holds a checkpoint, which this run replaces"):
+        call("train", log, *SHORT, "--final", "-o", run)
+    with monkeypatch.context() as patch:
+        interrupt_step(patch, 5, kind)
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+            call("train", log, *SHORT, "-o", run, fails=True)
+    call("train", log, *SHORT, "--resume", "-o", run)
+    resumed, unbroken = (RunRecord.read(folder / "record.json") for folder in (run, whole))
+    assert "interrupted" not in resumed.extra
+    assert (resumed.metrics, resumed.valid_metrics) == (unbroken.metrics, unbroken.valid_metrics)
+    assert resumed.extra["training"]["best_step"] == unbroken.extra["training"]["best_step"]
+    users = np.arange(20, dtype=np.int32)
+    np.testing.assert_array_equal(
+        Recommender.load(run).score(users), Recommender.load(whole).score(users)
+    )
+
+
+def test_a_final_fit_that_is_interrupted_leaves_the_tested_run(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "r"
+    with monkeypatch.context() as patch:
+        interrupt_step(patch, 7)  # the first step of the final fit
+        stopped = call("train", log, *SHORT, "--final", "-o", run, fails=True)
+    assert stopped.exit_code == 130
+    record = RunRecord.read(run / "record.json")
+    assert "fit on everything" in record.extra["interrupted"]
+    assert record.extra["training"]["ended"] == "steps"
+    assert not Recommender.load(run).fitting.final
+    call("train", log, *SHORT, "--final", "--resume", "-o", run)
+    assert Recommender.load(run).fitting.final
+
+
+def test_lines_of_json_replace_progress_or_go_into_a_file(log: Path, tmp_path: Path) -> None:
+    arguments = ("train", log, *SHORT, "-o", tmp_path / "r")
+    with warnings.catch_warnings(action="ignore", category=LeporidWarning):  # its checkpoint
+        err = call(*arguments, "--log-every", 3, LEPORID_PROGRESS="").stderr.splitlines()
+        lines = [json.loads(line) for line in err if line.startswith("{")]
+        assert [line["step"] for line in lines[1:-1]] == [2, 3, 4, 6]
+        assert not any(line.startswith("training") for line in err)
+        file = tmp_path / "log.jsonl"
+        shown = call(*arguments, "--log-file", file, LEPORID_PROGRESS="").stderr
+    assert "training bpr" in shown
+    assert "{" not in shown
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    with (tmp_path / "r" / "history.csv").open() as rows:
+        losses = [float(row["loss"]) for row in csv.DictReader(rows)]
+    assert [line["loss"] for line in lines if line["event"] == "log"] == losses
+    refused = call("train", log, "--model", "ease", "-o", tmp_path, "--log-every", 3, fails=True)
+    assert isinstance(refused.exception, ConfigError)
+
+
 def test_a_folder_without_a_model_is_told_apart_by_how_it_came_about(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = cuda_graph.Backward.__call__
-
-    def interrupted(self: Any, *batch: Any) -> Any:
-        signal.raise_signal(signal.SIGINT)
-        return step(self, *batch)
-
     run = tmp_path / "r"
+    often = ("--set", "checkpoint_every=1")
     with monkeypatch.context() as patch:
-        patch.setattr(cuda_graph.Backward, "__call__", interrupted)
-        assert call("train", log, *SHORT, "-o", run, fails=True).exit_code != 0
+        interrupt_step(patch, 3, times=2)
+        stopped = call("train", log, *SHORT, *often, "-o", run, fails=True)
+        assert stopped.exit_code == 130
+        assert "--resume" in stopped.stderr
     (tmp_path / "empty").mkdir()
     told = {
         run: "same `leporid train` command again with --resume",
@@ -193,7 +287,7 @@ def test_a_folder_without_a_model_is_told_apart_by_how_it_came_about(
         assert str(path) in str(of_load.value)
         for command in (("recommend", path, "--user", "u1"), ("serve", path, "--port", "0")):
             assert str(call(*command, fails=True).exception) == str(of_load.value)
-    call("train", log, *SHORT, "-o", run, "--resume")
+    call("train", log, *SHORT, *often, "-o", run, "--resume")
     assert Recommender.load(run).name == "bpr"
 
 
@@ -227,7 +321,8 @@ def test_an_initialiser_without_its_item_table_is_refused_before_the_log_is_read
 def test_a_log_without_a_terminal_says_what_is_going_on(log: Path, tmp_path: Path) -> None:
     arguments = ["train", log, "--model", "ease", "-o", tmp_path / "r"]
     lines = call(*arguments, LEPORID_PROGRESS="").stderr.splitlines()
-    assert lines[-3:] == ["baseline TopPop", "baseline ItemKNN", "ease"]
+    words = ["baselines:", "TopPop", "ItemKNN", "Transitions", "ease", "ease:"]
+    assert [line.split()[0] for line in lines[-6:]] == words
     assert "ease" not in call(*arguments).stderr.splitlines()
     assert call(*arguments, "--json", LEPORID_PROGRESS="").stderr == ""
 
@@ -257,4 +352,4 @@ def test_settings_of_no_initialiser_are_refused(init: list[str], tmp_path: Path)
         app, ["train", "log.csv", "-o", str(tmp_path), *init, "--init-set", "k=5"]
     )
     assert isinstance(done.exception, ConfigError)
-    assert "--init-set needs an initialiser" in str(done.exception)
+    assert "--init-set" in str(done.exception)

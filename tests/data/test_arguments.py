@@ -13,7 +13,6 @@ import pandas
 import pyarrow as pa
 import pytest
 
-from leporid.arguments import checks_arguments
 from leporid.data import (
     Duplicates,
     IdMap,
@@ -33,6 +32,7 @@ from leporid.data import (
     write_log,
 )
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError, article
+from leporid.foundation import checks_arguments
 
 LOG = {
     "user": [1, 1, 1, 2, 2, 2],

@@ -15,7 +15,7 @@ from leporid import load
 from leporid.data import ItemInfo, datasets, fetch, load_items
 from leporid.data.datasets import download
 from leporid.errors import DataError, UnknownNameError
-from leporid.progress import NullProgress
+from leporid.foundation import NullProgress
 
 
 class Server:

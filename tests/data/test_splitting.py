@@ -19,9 +19,9 @@ from leporid import (
     random_split,
     temporal_split,
 )
-from leporid.artifacts import read_json, write_json
-from leporid.data import split_by, synthesize
+from leporid.data import IdMap, split_by, synthesize
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
+from leporid.foundation import read_json, write_json
 from tests.data.strategies import Row, external_rows, interactions_of, rows
 
 Parts = tuple[list[object], list[object], list[object]]
@@ -306,3 +306,40 @@ def test_swapped_arguments_are_answered_with_the_names_of_the_protocols() -> Non
     data = synthesize(30, 20, 300)
     with pytest.raises(UnknownNameError, match=r"unknown protocol Interactions.*leave-last-out"):
         split_by("temporal", data)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("include_seen", [False, True])
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_what_is_held_out_by_brute_force(part: str, include_seen: bool) -> None:
+    # User 7 has nothing, and pairs occur again.
+    rng = np.random.default_rng(4)
+    user, item = rng.integers(0, 40, 700), rng.integers(0, 15, 700)
+    user[user == 7] = 8
+    ids = IdMap.range(40, "user"), IdMap.range(15, "item")
+    log = Interactions.from_arrays(user, item, np.arange(700), *ids, duplicates="all")
+    split = temporal_split(log)
+    known_parts = [split.train] if part == "valid" else [split.train, split.valid]
+    known: dict[int, list[int]] = {user: [] for user in range(40)}
+    for each in known_parts:
+        for who, what in zip(each.user.tolist(), each.item.tolist(), strict=True):
+            known[who].append(what)
+    events = split.valid if part == "valid" else split.test
+    distinct = dict.fromkeys(zip(events.user.tolist(), events.item.tolist(), strict=True))
+    to_find: dict[int, list[int]] = {}
+    for who, what in distinct:
+        if include_seen or what not in known[who]:
+            to_find.setdefault(who, []).append(what)
+
+    held_out = split.held_out(part, include_seen)  # type: ignore[arg-type]
+    assert held_out.users.tolist() == sorted(to_find)
+    for row, who in enumerate(held_out.users.tolist()):
+        assert held_out.to_find.of(who).tolist() == to_find[who]
+        excluded = [] if include_seen else known[who]
+        assert held_out.excluded.of(row).tolist() == excluded
+    for who, items in known.items():
+        assert held_out.known.of(who).tolist() == items
+    assert held_out.repeated == len(distinct) - sum(map(len, to_find.values()))
+    assert (held_out.repeated == 0) == include_seen
+    assert held_out.popularity.tolist() == np.bincount(split.train.item, minlength=15).tolist()
+    assert held_out.activity.tolist() == np.bincount(split.train.user, minlength=40).tolist()
+    assert split.held_out(part, include_seen) is held_out  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from leporid.cli.app import app
 from leporid.distributed import Cluster, connect
 from leporid.distributed import cluster as cluster_module
 from leporid.errors import ClusterError, ConfigError, LeporidError, NotFittedError
-from leporid.progress import NullProgress
+from leporid.foundation import NullProgress
 
 distributed = pytest.importorskip("distributed")
 

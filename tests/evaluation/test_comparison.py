@@ -169,7 +169,7 @@ def test_holm_by_hand() -> None:
     # Sorted .005 .01 .03 .04 times 4 3 2 1: .02 .03 .06 .04, made monotone: .02 .03 .06 .06.
     family = holm(map(made, [0.01, 0.04, 0.03, 0.005]))
     assert [c.p_value for c in family] == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert [c.outcome for c in family] == ["above", "level", "level", "above"]
+    assert [c.outcome for c in family] == ["better", "inconclusive", "inconclusive", "better"]
     assert [c.p_value for c in holm(map(made, [0.7, 0.9]))] == [1.0, 1.0]
     assert holm([]) == []
 
@@ -193,10 +193,11 @@ def test_the_outcome_is_that_of_the_interval() -> None:
     base, seen = rng.normal(size=60), set()
     for shift in np.linspace(-0.6, 0.6, 41):
         found = compare(base + shift + rng.normal(0, 1, 60), base, "m")
-        expected = "above" if found.low > 0 else "below" if found.high < 0 else "level"
+        # The mean of `base` is about 0, so nothing is within 2% of it.
+        expected = "better" if found.low > 0 else "worse" if found.high < 0 else "inconclusive"
         assert found.outcome == expected
         seen.add(expected)
-    assert seen == {"above", "level", "below"}
+    assert seen == {"better", "inconclusive", "worse"}
 
 
 def test_nothing_varies() -> None:
@@ -204,19 +205,61 @@ def test_nothing_varies() -> None:
     same = compare(values, values, "m")
     assert (same.difference, same.low, same.high, same.p_value) == (0.0, 0.0, 0.0, 1.0)
     shifted = compare(values, values + 1, "m")
-    assert (shifted.low, shifted.high, shifted.outcome) == (-1.0, -1.0, "below")
-    alone = compare(np.ones(1), np.zeros(1), "m")
-    assert (alone.low, alone.high, alone.outcome) == (1.0, 1.0, "level")
+    assert (shifted.low, shifted.high, shifted.outcome) == (-1.0, -1.0, "worse")
+    assert same.outcome == "equivalent"
+
+
+def test_one_user_decides_nothing() -> None:
+    for value in (0.0, 1.0):
+        alone = compare(np.ones(1), np.full(1, value), "m")
+        assert (alone.outcome, alone.p_value, alone.detectable) == ("inconclusive", 1.0, np.inf)
+        told = json.loads(json.dumps(alone.to_dict(), allow_nan=False))
+        assert (told["low"], told["high"], told["detectable"]) == (None, None, None)
+        assert "too few users" in alone.describe()
+
+
+@pytest.mark.parametrize("margin", [0.004, 0.0199, 0.0201, 0.3])
+def test_equivalence_is_two_one_sided_tests_against_two_per_cent(margin: float) -> None:
+    rng = np.random.default_rng(11)
+    base = rng.uniform(0.9, 1.1, 50)
+    base /= base.mean()
+    noise = rng.normal(size=50)
+    noise -= noise.mean()
+    # An interval from -margin + .001 to margin + .001 around a difference of .001.
+    half = stats.t.ppf(0.975, 49) * noise.std(ddof=1) / np.sqrt(50)
+    found = compare(base + 0.001 + noise * (margin / half), base, "m")
+    assert found.detectable == pytest.approx(margin)
+    gap = 0.001 + noise * (margin / half)
+    too_low = stats.ttest_1samp(gap, -0.02, alternative="greater").pvalue
+    too_high = stats.ttest_1samp(gap, 0.02, alternative="less").pvalue
+    both_rejected = max(too_low, too_high) < 0.025
+    assert found.outcome == ("equivalent" if both_rejected else "inconclusive")
+    assert both_rejected == (margin + 0.001 < 0.02)
+
+
+def test_a_small_difference_beyond_chance_is_better_and_not_equivalent() -> None:
+    rng = np.random.default_rng(12)
+    base = rng.uniform(0.9, 1.1, 400)
+    found = compare(base + 0.005 + rng.normal(0, 0.001, 400), base, "m")
+    assert found.high < 0.02
+    assert found.outcome == "better"
+    # Holm takes the significance; the interval stays, and it lies within 2%.
+    assert replace(found, p_value=0.2).outcome == "equivalent"
 
 
 def test_in_words_and_as_json() -> None:
-    above = made(0.001)
-    assert above.describe() == "dlr2 is above ease in NDCG@10: +0.1000 [+0.0500, +0.1500]"
-    assert made(0.2).describe().startswith("dlr2 is level with ease in NDCG@10: ")
-    assert replace(above, difference=-0.1).outcome == "below"
-    assert above.percent == pytest.approx(100 / 3)
-    told = json.loads(json.dumps(above.to_dict()))
-    assert (told["outcome"], told["low"], told["n_seeds"]) == ("above", 0.05, [3, 1])
+    better = made(0.001)
+    assert better.describe() == "dlr2 beats ease in NDCG@10: +0.1000 [+0.0500, +0.1500]"
+    assert "dlr2 against ease in NDCG@10 is inconclusive: " in made(0.2).describe()
+    equal = replace(made(0.2), low=-0.001, high=0.001)
+    assert equal.describe().startswith("dlr2 ties with ease in NDCG@10: ")
+    worse = replace(better, difference=-0.1)
+    assert worse.outcome == "worse"
+    assert worse.describe().startswith("dlr2 loses to ease in NDCG@10: ")
+    assert better.percent == pytest.approx(100 / 3)
+    told = json.loads(json.dumps(better.to_dict()))
+    assert (told["outcome"], told["low"], told["n_seeds"]) == ("better", 0.05, [3, 1])
+    assert told["detectable"] == pytest.approx(0.05)
 
 
 def test_refuses() -> None:
@@ -251,11 +294,11 @@ def test_groups_of_different_users_are_compared_by_welch() -> None:
     p_value = 2 * stats.t.sf(abs(difference) / np.sqrt(sum(variances)), freedom)
     assert found.p_value == pytest.approx(p_value)
     assert found.n_users == 65
-    assert (found.low > 0 or found.high < 0) == (found.outcome != "level")
+    assert (found.low > 0 or found.high < 0) == (found.outcome != "inconclusive")
 
 
 def test_one_user_or_no_variance_says_nothing_of_groups() -> None:
     for a, b in (([1.0], [0.0, 1.0]), ([1.0, 1.0], [0.0, 0.0])):
         found = compare_groups(np.array(a), np.array(b), "hits")
-        assert found.outcome == "level"
-        assert json.loads(json.dumps(found.to_dict()))["low"] == found.difference
+        assert found.outcome == "inconclusive"
+        assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["low"] is None

@@ -11,7 +11,7 @@ def record(model: str, init: str | None, seed: int, hr: float, **extra: Any) -> 
     """A run that was tested on what its model had seen: `seen`, or the training part alone."""
     extra.setdefault("seen", "train only")
     metrics = {"HR@5": hr / 2, "HR@10": hr, "F1@5": hr / 10, "F1@10": hr / 5}
-    return RunRecord.make(
+    return RunRecord(
         dataset=extra.pop("dataset", "ml-1m-r3"),
         experiment=extra.pop("experiment", "initialisers"),
         model=model,

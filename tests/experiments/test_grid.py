@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,11 @@ import pytest
 
 import leporid
 from leporid.data import write_log
+from leporid.errors import TrainingInterruptedError
 from leporid.evaluation import MetricTable
+from leporid.foundation import ProgressLike, sigterm_interrupts
+from leporid.models.closed_form.itemknn import ItemKNN
+from leporid.models.neural.cuda_graph import Backward
 from leporid.runs import Cell, ExperimentSpec, Results, RunRecord, run_grid, try_lock
 from leporid.runs import grid as module
 from reproduction.store import PackedResults
@@ -120,3 +125,53 @@ def test_a_cell_that_another_process_has_is_waiting(
     assert waiting == "waiting"
     assert isinstance(done, RunRecord)
     assert ran == [second]
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("in_training", [False, True])
+def test_an_interrupted_grid_keeps_its_cells_and_goes_on(
+    log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: signal.Signals,
+    in_training: bool,
+) -> None:  # fmt: skip
+    models = ["toppop", "itemknn", "ease"]
+    if in_training:
+        models[1] = "bpr"
+    settings = {"bpr": {"dim": 4, "steps": 3, "eval_every": 0, "batch_size": 8}}
+    experiment = spec(log, models=models, inits=["random"], settings=settings)
+    owner, method = (Backward, "__call__") if in_training else (ItemKNN, "_fit")
+    plain = getattr(owner, method)
+
+    def interrupted(self: Any, *arguments: Any) -> Any:
+        signal.raise_signal(kind)
+        return plain(self, *arguments)
+
+    with monkeypatch.context() as patch, sigterm_interrupts():
+        patch.setattr(owner, method, interrupted)
+        with pytest.raises(TrainingInterruptedError, match="1 of 3 cells") as caught:
+            run_grid([experiment], tmp_path, device="cpu")
+    assert caught.value.by is kind
+    outcomes = caught.value.so_far
+    assert isinstance(outcomes, dict)
+    toppop, stopped, ease = (outcomes[cell.spec_hash] for cell in experiment.cells())
+    assert isinstance(toppop, RunRecord)
+    assert (stopped, ease) == ("waiting", "waiting")
+    assert not list(tmp_path.rglob("*.error.json"))
+    after = run_grid([experiment], tmp_path, device="cpu")
+    assert all(isinstance(outcome, RunRecord) for outcome in after.values())
+
+
+def test_a_grid_says_what_came_out_of_each_cell(log: str, tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Reporter(ProgressLike):
+        def say(self, line: str) -> None:
+            said.append(line)
+
+    experiment = spec(log)
+    outcomes = run_grid([experiment], tmp_path, progress=Reporter())
+    assert len(said) == 4
+    for number, cell in enumerate(experiment.cells()):
+        assert said[2 * number] == f"cell {number + 1} of 2: {cell.label}"
+        record = outcomes[cell.spec_hash]
+        assert isinstance(record, RunRecord)
+        assert f"NDCG@10 {record.valid_metrics['NDCG@10']:.4f} " in said[2 * number + 1]

@@ -11,7 +11,7 @@ import pytest
 
 from leporid._version import __version__
 from leporid.errors import DataError
-from leporid.machine import versions
+from leporid.foundation import versions
 from leporid.runs import Meter, Results, RunRecord
 
 
@@ -35,7 +35,7 @@ def _fields(**changes: Any) -> dict[str, Any]:
 
 
 def test_write_and_read_are_inverse_and_the_path_is_the_documented_one(tmp_path: Path) -> None:
-    record = RunRecord.make(**_fields())
+    record = RunRecord(**_fields())
     path = Results(tmp_path).add(record)
     assert path == tmp_path / "toy" / "unit" / f"ease-none-7-{record.spec_hash}.json"
     assert RunRecord.read(path) == record
@@ -46,19 +46,19 @@ def test_write_and_read_are_inverse_and_the_path_is_the_documented_one(tmp_path:
 
 
 def test_the_hash_depends_on_the_spec_and_not_on_the_outcome() -> None:
-    one = RunRecord.make(**_fields())
-    assert RunRecord.make(**_fields(metrics={"HR@10": 0.9}, seconds=9.0)).spec_hash == one.spec_hash
+    one = RunRecord(**_fields())
+    assert RunRecord(**_fields(metrics={"HR@10": 0.9}, seconds=9.0)).spec_hash == one.spec_hash
     for changes in ({"seed": 8}, {"config": {"l2": 11.0}}, {"init": "leporid"}, {"recipe": "x"}):
-        assert RunRecord.make(**_fields(**changes)).spec_hash != one.spec_hash
+        assert RunRecord(**_fields(**changes)).spec_hash != one.spec_hash
 
 
 def test_an_unknown_or_missing_field_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'metrcs': did you mean 'metrics'"):
-        RunRecord.make(**_fields(metrcs={}))
-    fields = _fields()
+        RunRecord.from_dict(RunRecord(**_fields()).to_dict() | {"metrcs": {}})
+    fields = RunRecord(**_fields()).to_dict()
     del fields["device"]
     with pytest.raises(DataError, match="device"):
-        RunRecord.make(**fields)
+        RunRecord.from_dict(fields)
     broken = tmp_path / "x.json"
     broken.write_text("[]")
     with pytest.raises(DataError, match=r"x\.json must hold a JSON object"):
@@ -67,7 +67,7 @@ def test_an_unknown_or_missing_field_is_named(tmp_path: Path) -> None:
 
 def test_a_name_cannot_leave_the_folder(tmp_path: Path) -> None:
     for experiment in ("../../up", "..", ""):
-        record = RunRecord.make(**_fields(experiment=experiment, model="a/b"))
+        record = RunRecord(**_fields(experiment=experiment, model="a/b"))
         path = Results(tmp_path).add(record)
         assert len(path.resolve().relative_to(tmp_path.resolve()).parts) == 3
 

@@ -18,13 +18,19 @@ import pytest
 
 import leporid
 from leporid.data import Split
-from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidError,
+    MissingExtraError,
+    TrainingInterruptedError,
+    UnknownNameError,
+)
+from leporid.foundation import Float, Int, NullProgress, OneOf, sigterm_interrupts
 from leporid.models import FitContext, fit, train
 from leporid.models.closed_form.ease import EASE
-from leporid.progress import NullProgress
-from leporid.runs import Journal, tune
+from leporid.runs import Journal, TuningResult, tune
 from leporid.runs import tuning as study_module
-from leporid.search_space import Float, Int, OneOf
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 
@@ -107,6 +113,24 @@ def test_initial_vectors_are_computed_once_for_all_trials(monkeypatch: pytest.Mo
     result = tune("bpr", make_split(), trials=3, init="svd", device="cpu", **settings)
     assert len(result.trials) == 3
     assert len(fits) == 1
+
+
+def test_vectors_of_a_trial_are_those_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors for a model of one's own adapt; those of the library's models do not."""
+    monkeypatch.setenv("LEPORID_CACHE", "off")
+    maker = leporid.initializers.get("leporid")
+    plain, fitted = maker.fit, []
+
+    def fit(self: Any, *given: Any, **options: Any) -> Any:
+        fitted.append(self.config)
+        return plain(self, *given, **options)
+
+    monkeypatch.setattr(maker, "fit", fit)
+    quick: dict[str, Any] = {"dim": 4, "steps": 2, "eval_every": 0, "device": "cpu"}
+    tune("bpr", make_split(), trials=1, init="leporid", **quick)
+    train("bpr", make_split(), init="leporid", progress=False, recipe=None, **quick)
+    assert [config.alpha for config in fitted] == [0.5, 0.5]
+    assert fitted[0].replace(seed=0) == fitted[1].replace(seed=0)
 
 
 def test_the_same_seed_searches_the_same_settings() -> None:
@@ -280,17 +304,66 @@ def test_a_full_disk_is_a_sentence_and_the_study_goes_on(
 
 
 def test_progress_shows_the_best_value_so_far() -> None:
-    seen: list[dict[str, Any]] = []
+    notes: list[str] = []
 
     class Reporter(NullProgress):
         def advance(self, steps: int = 1, **fields: Any) -> None:
-            seen.append({"steps": steps, **fields})
+            notes.extend([fields["note"]] if fields else [])
 
     result = tune("ease", make_split(), trials=4, progress=Reporter())
-    best = [entry["best NDCG@10"] for entry in seen if "best NDCG@10" in entry]
-    assert len(best) == 4
-    assert best == np.maximum.accumulate(best).tolist()
-    assert best[-1] == result.best_value
+    values = [trial["value"] for trial in result.trials]
+    assert len(notes) == 4
+    for number, note in enumerate(notes, 1):
+        best = int(np.argmax(values[:number]))
+        assert f"{number} of 4 trials" in note
+        assert f"best NDCG@10 {values[best]:.4f} in trial {best} " in note
+        assert f"default settings: {values[0]:.4f}" in note
+        assert ("left" in note) == (number < 4)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_study_gives_what_it_has_found_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: signal.Signals
+) -> None:
+    path, plain, fits = tmp_path / "study.jsonl", EASE._fit, 0
+
+    def fit(self: EASE, *arguments: Any) -> None:
+        nonlocal fits
+        fits += 1
+        if fits == 3:
+            signal.raise_signal(kind)
+        plain(self, *arguments)
+
+    with monkeypatch.context() as patch, sigterm_interrupts():
+        patch.setattr(EASE, "_fit", fit)
+        with pytest.raises(TrainingInterruptedError, match="after 2 of 4 trials") as caught:
+            tune("ease", make_split(), trials=4, storage=path)
+    assert caught.value.by is kind
+    assert isinstance(caught.value.so_far, TuningResult)
+    whole = tune("ease", make_split(), trials=4)
+    values = [trial["value"] for trial in whole.trials]
+    assert [trial["value"] for trial in caught.value.so_far.trials] == values[:2]
+    again = tune("ease", make_split(), trials=4, storage=path)
+    assert [trial["value"] for trial in again.trials] == values
+
+
+def test_an_interrupted_training_is_no_failed_trial(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain = Dot.loss
+
+    def loss(self: Dot, batch: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return plain(self, batch)
+
+    monkeypatch.setattr(Dot, "loss", loss)
+    path = tmp_path / "study.jsonl"
+    settings: dict[str, Any] = {"dim": 4, "steps": 3, "batch_size": 8, "device": "cpu"}
+    space = {"lr": Float(1e-4, 1e-2, log=True)}
+    with pytest.raises(TrainingInterruptedError, match="after 0 of 2 trials") as caught:
+        tune(Dot, make_split(), trials=2, space=space, storage=path, recipe=None, **settings)
+    assert caught.value.so_far is None
+    assert "failed" not in path.read_text()
 
 
 def test_bad_questions_get_a_sentence() -> None:

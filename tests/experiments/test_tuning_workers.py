@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leporid.hashing import canonical_hash
+from leporid.foundation import canonical_hash
 from leporid.runs import Journal, try_lock, tune
 from tests.test_contract import make_split
 

@@ -12,8 +12,8 @@ if not torch.cuda.is_available():
     pytest.skip("no GPU, or LEPORID_TEST_CUDA=1 is not set", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for CUDA")
 
+from leporid.foundation import NullProgress  # noqa: E402
 from leporid.graph import binary_csr, fused, gpu, knn_graph  # noqa: E402
-from leporid.progress import NullProgress  # noqa: E402
 from tests.graph import matrices  # noqa: E402
 
 

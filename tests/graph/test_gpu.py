@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from leporid.foundation import NullProgress  # noqa: E402
 from leporid.graph import KnnGraph, binary_csr, gpu, knn_graph  # noqa: E402
-from leporid.progress import NullProgress  # noqa: E402
 from tests.graph import matrices  # noqa: E402
 
 ADVERSARIAL = {name: case for name, case in matrices.adversarial().items() if case[0].shape[0] > 1}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import GraphError, UnknownNameError
+from leporid.foundation import NullProgress
 from leporid.graph import (
     SIMILARITIES,
     Similarity,
@@ -16,7 +17,6 @@ from leporid.graph import (
     directed_neighbours,
     top_k_neighbours,
 )
-from leporid.progress import NullProgress
 from tests.graph import matrices, oracle
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from leporid.embeddings import laplacian_eigenpairs
 from leporid.errors import GraphError
+from leporid.foundation import NullProgress
 from leporid.graph import binary_csr, knn_graph, stored_knn_graph
-from leporid.progress import NullProgress
 from tests.graph.matrices import adversarial, skewed
 
 

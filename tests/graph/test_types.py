@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leporid.foundation import NullProgress
 from leporid.graph import Graph, KnnGraph, binary_csr, knn_graph
-from leporid.progress import NullProgress
 from tests.graph.matrices import skewed
 
 X = skewed(300, 120, seed=5)

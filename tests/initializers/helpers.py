@@ -35,7 +35,7 @@ def planted(
 
 
 class SplitMix:
-    """`leporid.kernel` in plain Python integers: the stream named (seed, first, second)."""
+    """Random numbers of compiled loops, in plain integers: stream named (seed, first, second)."""
 
     STEP = 0x9E3779B97F4A7C15
 

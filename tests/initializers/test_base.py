@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from leporid import initializers
-from leporid.artifacts import read_arrays, write_arrays
 from leporid.data import IdMap
 from leporid.embeddings import Embedding, InitialEmbeddings, InitializerConfig, column_signs
 from leporid.embeddings.random import Random
 from leporid.embeddings.svd import SVD
 from leporid.embeddings.vectors import padded
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
+from leporid.foundation import read_arrays, write_arrays
 from tests.initializers.helpers import planted
 
 

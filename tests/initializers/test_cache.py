@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leporid.artifacts import cache_directory
 from leporid.data import Interactions
 from leporid.embeddings import InitialEmbeddings, cached_fit
 from leporid.embeddings.fit import cache_path
 from leporid.embeddings.svd import SVD
 from leporid.errors import LeporidWarning
-from leporid.progress import ProgressLike
+from leporid.foundation import ProgressLike, cache_directory
 from tests.initializers.helpers import planted
 
 

@@ -12,7 +12,7 @@ import torch
 from leporid.embeddings.graph_bert import GraphBert, intimate_nodes, push, recovery_loss
 from leporid.embeddings.node2vec import bipartite_adjacency
 from leporid.errors import ConfigError
-from leporid.progress import NullProgress, ProgressLike
+from leporid.foundation import NullProgress, ProgressLike
 from tests.initializers.helpers import make_interactions, planted
 
 

@@ -19,7 +19,7 @@ import psutil
 from leporid.graph import (BinaryCSR, directed_neighbours, knn_graph, search_bytes)
 from leporid.graph import (NeighbourLists, Similarity)
 from leporid.embeddings.streaming import solver_bytes
-from leporid.progress import make_progress
+from leporid.foundation import make_progress
 from leporid.embeddings import Leporid
 
 stage, n, columns, each, k, dim = json.loads(sys.argv[1])

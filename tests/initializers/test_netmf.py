@@ -16,8 +16,8 @@ from leporid.embeddings.netmf import (
     deepwalk_filter,
     top_singular,
 )
+from leporid.foundation import NullProgress
 from leporid.graph import KnnGraph
-from leporid.progress import NullProgress
 from tests.initializers.helpers import planted
 
 

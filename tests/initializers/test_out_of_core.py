@@ -19,7 +19,7 @@ from leporid.data import stored
 from leporid.embeddings import InitialEmbeddings, embed_stored
 from leporid.embeddings.streaming import solver_bytes
 from leporid.errors import ConfigError, DataError
-from leporid.machine import format_bytes, parse_memory
+from leporid.foundation import format_bytes, parse_memory
 
 PLENTY = "100GB"
 
@@ -79,7 +79,7 @@ from pathlib import Path
 import numpy as np
 from leporid import initializers
 from leporid.embeddings import embed_stored
-from leporid.machine import LIBRARIES
+from leporid.foundation.machine import LIBRARIES
 
 source, small, output, extra, settings = sys.argv[1:6]
 

@@ -1,4 +1,4 @@
-"""`scale_for_model`, and isolated rows on their way into a model."""
+"""`scale_for_model`: z-scores and sizes; isolated rows stay zero."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from leporid.embeddings import (
     Embedding,
     InitialEmbeddings,
-    fill_isolated_rows,
     scale_for_model,
     standardize,
 )
@@ -54,15 +53,3 @@ def test_random_vectors_are_used_as_drawn_unless_a_setting_says_otherwise() -> N
     np.testing.assert_array_equal(scaled.items.vectors, init.items.vectors * np.float32(2))
     scores = scale_for_model(init, standardize=True, init_scale="auto", size=0.1)
     assert scores.items.size == pytest.approx(0.1, rel=1e-5)
-
-
-def test_only_isolated_rows_are_drawn_and_the_embedding_does_not_change() -> None:
-    side = initial().users
-    before = side.vectors.copy()
-    filled = fill_isolated_rows(side, lambda rows: np.full((rows, 4), 7, np.float32))
-    assert (filled[3] == 7).all()
-    np.testing.assert_array_equal(np.delete(filled, 3, axis=0), np.delete(before, 3, axis=0))
-    np.testing.assert_array_equal(side.vectors, before)
-    complete = Embedding(vectors(5, 3))
-    unasked = fill_isolated_rows(complete, lambda _: pytest.fail("nothing is isolated"))
-    np.testing.assert_array_equal(unasked, complete.vectors)

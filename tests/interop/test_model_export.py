@@ -33,7 +33,13 @@ MODELS: dict[str, dict[str, Any]] = {
     "lightgcn": {},
     "ngcf": {"layers": (8,)},
     "sasrec": {"max_history": 12, "batch_size": 32},
-    "general": {"recipe": "general", "batch_size": 64, "steps": 25, "linear_gain": 0.0},
+    "general": {
+        "recipe": "general",
+        "batch_size": 64,
+        "steps": 25,
+        "linear_weight": 0.0,
+        "transitions_weight": 0.0,
+    },
     "margin": {"inference": "generative", "batch_size": 32, "channels": 8},
     "first stage": {"batch_size": 32, "channels": 8},
 }

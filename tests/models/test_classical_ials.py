@@ -122,7 +122,7 @@ def test_the_fit_is_the_same_to_the_bit_on_any_number_of_threads() -> None:
     fits = []
     for threads in (1, before):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("leporid.machine.resolve_threads", lambda _, n=threads: n)
+            patch.setattr("leporid.foundation.machine.resolve_threads", lambda _, n=threads: n)
             fits.append(IALS(dim=8, iterations=3).fit(split, seed=4))
     np.testing.assert_array_equal(fits[0].user_factors, fits[1].user_factors)
     np.testing.assert_array_equal(fits[0].item_factors, fits[1].item_factors)

@@ -11,10 +11,10 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet
 
 from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedError
+from leporid.foundation import NullProgress
 from leporid.graph import canonical
 from leporid.models.closed_form.ease import EASE, ease_weights, neighbour_regressions
 from leporid.models.closed_form.slim import SLIM, SLIMConfig, slim_weights
-from leporid.progress import NullProgress
 from tests.test_contract import make_split
 
 

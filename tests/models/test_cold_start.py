@@ -16,9 +16,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from leporid.artifacts import read_arrays, write_arrays, write_manifest
 from leporid.data import Interactions, Sequences, synthesize
 from leporid.errors import DataError
+from leporid.foundation import read_arrays, write_arrays, write_manifest
 from leporid.interop import export_model
 from leporid.models import Recommender, everything, train
 from leporid.models.neural import cold_items as cold_start

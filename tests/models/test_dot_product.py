@@ -29,7 +29,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("dlr2", {**SMALL, "objective": "softmax", "inference": "generative", "item_bias": True,
               "lr": 0.01}),
     ("dlr2", {**SMALL, **models.get("dlr2").recipes["general"], **SMALL, "profile_items": 4,
-              "linear_gain": 0.0}),
+              "linear_weight": 0.0, "transitions_weight": 0.0}),
 ]  # fmt: skip
 WITHOUT: list[tuple[str, dict[str, Any]]] = [
     ("ncf", SMALL),

@@ -113,7 +113,7 @@ def test_the_validation_of_a_training_counts_repeats(name: str, split: Split) ->
     for seen in (False, True):
         model: Any = leporid.train(name, split, include_seen=seen, **NEURAL)
         table = leporid.evaluate(model, split, at=(5,), part="valid", include_seen=seen)
-        if model.linear is None:  # DLR2 adds it to the scores when the training is over
+        if model.closed_form is None:  # DLR2 adds it to the scores when the training is over
             assert model.history.best_metric == pytest.approx(table.mean()["NDCG@5"])
 
 

@@ -54,7 +54,8 @@ def test_a_final_model_recommends_nothing_that_anybody_has(split: Split, name: s
 def test_a_network_goes_on_with_more_data(split: Split, name: str) -> None:
     settings = {**QUICK, "steps": 6, "eval_every": 2, "init": "svd"}
     if name != "bpr":
-        settings["linear_gain"] = 0.0  # the linear part is not trained on, it is fitted again
+        # The closed-form part is not trained on, it is fitted again.
+        settings |= {"linear_weight": 0.0, "transitions_weight": 0.0}
     model = train(name, split, **settings)
     nothing = split.train.select(np.empty(0, np.int64))
     more = Split(split.train_valid, nothing, split.test, split.protocol)

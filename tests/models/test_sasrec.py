@@ -172,7 +172,7 @@ def test_a_saved_model_of_another_kind_comes_back(tmp_path: Path) -> None:
 BY_DEFAULT = {
     f.name: f.default
     for f in fields(SASRecConfig)
-    if f.name in {*GENERAL, "lr", "precision", "linear_gain"}
+    if f.name in {*GENERAL, "lr", "precision", "linear_weight", "transitions_weight"}
 }
 """What `general` changes on every log, as it was."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from docs.ratio_tables import ratio_table, ratio_text
 from leporid import models
-from leporid.artifacts import read_json
+from leporid.foundation import read_json
 from reproduction.default_ratios import default_ratios, without_the_log
 
 RECORD = Path(__file__).parents[2] / "benchmarks" / "records" / "classical_defaults.json"

@@ -63,7 +63,7 @@ def write(root: Path, hr: float, **about: Any) -> None:
     extra = {"data_digest": about.pop("digest", "same"), "train": train}
     extra["seen"] = about.pop("seen", "train only")
     trials = {"tuning": {"trials": 20}} if about["experiment"] == "baselines" else {}
-    record = RunRecord.make(
+    record = RunRecord(
         config={"dim": 8},
         metrics=metrics,
         valid_metrics={"NDCG@10": about.pop("valid", hr)},
@@ -197,16 +197,16 @@ def test_ranked_are_the_rows_of_every_log_that_has_records(tmp_path: Path, grid:
 def test_the_comparisons_turn_when_the_numbers_turn(tmp_path: Path, grid: Path) -> None:
     fill(tmp_path / "a", grid, "thin", FIRST)
     page = leaderboard_page(grid, tmp_path / "a")
-    assert re.search(r"\| thin \| dlr2 \| random \| \+0.2000 \[.*\| above \|", page)
-    assert re.search(r"\| thin \| sasrec from leporid \| .* \+0.1000 \[.*\| above \|", page)
-    assert re.search(r"\| thin \| dlr2 \| svd \| .*\| level \|", page)
+    assert re.search(r"\| thin \| dlr2 \| random \| \+0.2000 \[.*\| better \|", page)
+    assert re.search(r"\| thin \| sasrec from leporid \| .* \+0.1000 \[.*\| better \|", page)
+    assert re.search(r"\| thin \| dlr2 \| svd \| .*\| equivalent \|", page)
     turned = {**FIRST, ("dlr2", "leporid"): 0.40, ("dlr2", "random"): 0.60}
     fill(tmp_path / "b", grid, "thin", turned)
     page = leaderboard_page(grid, tmp_path / "b")
-    assert re.search(r"\| thin \| dlr2 \| random \| -0.2000 \[.*\| below \|", page)
-    assert re.search(r"\| thin \| dlr2 \| svd \| .*\| below \|", page)
-    assert "| LEPORID against random | 2 | 1 | 1 | 0 |" in page
-    row = r"\| thin \| sasrec from leporid \| 0.4000 \| 0.5000 \| -0.1000 \[.*\| -20.0 \| below \|"
+    assert re.search(r"\| thin \| dlr2 \| random \| -0.2000 \[.*\| worse \|", page)
+    assert re.search(r"\| thin \| dlr2 \| svd \| .*\| worse \|", page)
+    assert "| LEPORID against random | 2 | 1 | 1 | 0 | 0 |" in page
+    row = r"\| thin \| sasrec from leporid \| 0.4000 \| 0.5000 \| -0.1000 \[.*\| -20.0 \| worse \|"
     assert re.search(row, page)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from docs.tables import leave_last_out_table
 from leporid.evaluation import MetricTable
-from leporid.hashing import canonical_hash
+from leporid.foundation import canonical_hash
 from leporid.runs import RunRecord
 from reproduction.leave_last_out import BASE, OLDER, read_levers
 from reproduction.store import PackedResults
@@ -24,7 +24,7 @@ def write(root: Path, hits: int, seeds: int = 3, model: str = "sasrec", **cell: 
     for seed in range(1, seeds + 1):
         own = hits + seed - 2
         asked = {"settings": cell.get("settings", {}), "variant": cell.get("variant")}
-        record = RunRecord.make(
+        record = RunRecord(
             dataset="toy", experiment="leave-last-out", model=model, init=init, recipe="general",
             seed=seed, config={}, valid_metrics={"NDCG@10": own / USERS}, tail_metrics={},
             metrics={"NDCG@10": own / USERS, "HR@10": own / USERS}, seconds=1.0, device="cpu",
@@ -63,14 +63,15 @@ def test_levers_with_as_many_seeds_are_compared_with_the_first(results: Path) ->
     assert outcomes == {
         BASE: None,
         "random embeddings": None,
-        "DLR2 as it comes": "level",
-        OLDER: "below",
-        TWO_LAYERS: "above",
+        "DLR2 as it comes": "inconclusive",
+        OLDER: "worse",
+        TWO_LAYERS: "better",
     }
 
 
 def test_the_table_has_a_row_for_each_and_what_others_print(results: Path) -> None:
     text = leave_last_out_table({"beauty": read_levers(results, ["toy"])["toy"]})
-    assert f"| {TWO_LAYERS} | 3 | 0.6000 | 0.6000 | 0.6000 | above |" in text
+    assert f"| {TWO_LAYERS} | 3 | 0.6000 | 0.6000 | 0.6000 | +80.0% [" in text
+    assert "] better |" in text
     assert "| printed: BSARec | - | - | 0.1008 | 0.0611 | - |" in text
     assert len({line.count("|") for line in text.splitlines()}) == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leporid.hashing import canonical_hash
+from leporid.foundation import canonical_hash
 from leporid.runs import RunRecord, read_experiment
 from reproduction.old_records import read_record
 from reproduction.specs import LEADERBOARD, paper_spec
@@ -54,7 +54,7 @@ def test_a_request_says_its_metric_and_settings_by_their_present_names() -> None
             {"new_users": "mask", "padding": "none"},
         ),
         ("sasrec", {"length": 50, "hidden": 64}, {"max_history": 50, "hidden": 64}),
-        ("hgn", {"history": 3}, {"max_history": 3}),
+        ("hgn", {"history": 3, "linear_gain": 0.0}, {"max_history": 3, "linear_weight": 0.0}),
         ("ease", {"window": 5}, {"window": 5}),
     ],
 )

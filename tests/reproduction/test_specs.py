@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leporid.hashing import canonical_hash
+from leporid.foundation import canonical_hash
 from leporid.runs import read_experiment
 from reproduction.specs import GRIDS, GROUPS, TABLE_GROUPS, paper_spec, paper_specs
 from reproduction.store import PackedResults

@@ -1,27 +1,35 @@
-"""The verdicts follow from the records: readings, intervals, rules, and the page itself."""
+"""The verdicts follow from the records: words, intervals, rules, and the page itself."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
-from leporid.artifacts import write_json
+from leporid.errors import DataError
 from leporid.evaluation import Comparison as Result
 from leporid.evaluation import MetricTable, compare, holm
+from leporid.foundation import write_json
 from leporid.runs import RunRecord
+from reproduction.activity import packed
 from reproduction.store import PackedResults
-from reproduction.verdict import Claim, Comparison, evaluate_claims, verdict_page
+from reproduction.verdict import (
+    Claim,
+    Comparison,
+    evaluate_claims,
+    ratio_by_user,
+    verdict_page,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def made_up(difference: float) -> Result:
-    low, high = difference - 0.02, difference + 0.02
+def made_up(difference: float, half: float = 0.02) -> Result:
+    low, high = difference - half, difference + half
     p_value = 0.01 if low * high > 0 else 0.5
     return Result(
         metric="HR@10", name_a="a", name_b="b", mean_a=0.5 + difference, mean_b=0.5, n_users=9,
@@ -29,56 +37,77 @@ def made_up(difference: float) -> Result:
     )  # fmt: skip
 
 
-def comparison(difference: float | None, dataset: str = "toy", **fields: Any) -> Comparison:
-    found = None if difference is None else made_up(difference)
-    return Comparison(dataset, "a - b", (3, 3), **{"tested": found, **fields})
+def comparison(found: Result | None, dataset: str = "toy", **fields: Any) -> Comparison:
+    return Comparison(dataset, "x: a - b", "a against b", (3, 3), **{"tested": found, **fields})
 
 
-def claim(*differences: float | None, verdict: str = "confirmed", expects: str = "above") -> Claim:
-    parts = tuple(comparison(difference) for difference in differences)
-    return Claim("t", "p", "s", verdict, "table3", parts, expects)
+def claim(*parts: Result | None, expects: str = "better", verdict: str = "") -> Claim:
+    compared = tuple(map(comparison, parts))
+    return Claim("id", "t", "p", "s", verdict, "table3", compared, expects)
+
+
+BETTER, WORSE, WIDE, NARROW = made_up(0.1), made_up(-0.1), made_up(0.004), made_up(0.004, 0.005)
 
 
 @pytest.mark.parametrize(
-    ("differences", "expects", "verdict"),
+    ("parts", "expects", "verdict"),
     [
-        ((0.1, 0.1), "above", "confirmed"),
-        ((0.1, 0.0), "above", "confirmed in part"),
-        ((0.1, -0.1), "above", "not confirmed"),
-        ((0.1, 0.1, -0.1), "above", "confirmed in part"),
-        ((0.0, 0.001), "above", "not confirmed"),
-        ((0.015, 0.018), "above", "beyond our power"),
-        ((0.1, None), "above", "confirmed"),
-        ((None,), "above", "not run yet"),
-        ((0.001, -0.001), "same", "confirmed"),
-        ((0.1,), "same", "not confirmed"),
-        ((0.015,), "same", "beyond our power"),
+        ((BETTER, BETTER), "better", "confirmed"),
+        ((BETTER, NARROW), "better", "confirmed in part"),
+        ((BETTER, WORSE), "better", "not confirmed"),
+        ((BETTER, BETTER, WORSE), "better", "confirmed in part"),
+        ((NARROW, WIDE), "better", "not confirmed"),
+        ((WIDE, WIDE), "better", "undecided"),
+        ((BETTER, None), "better", "confirmed"),
+        ((None,), "better", "not run yet"),
+        ((NARROW,), "equivalent", "confirmed"),
+        ((BETTER,), "equivalent", "not confirmed"),
+        ((WIDE,), "equivalent", "undecided"),
+        ((NARROW, BETTER), "not worse", "confirmed"),
+        ((NARROW, WORSE), "not worse", "not confirmed"),
     ],
 )
-def test_the_rules(differences: tuple[float | None, ...], expects: str, verdict: str) -> None:
-    judged = claim(*differences, expects=expects, verdict=verdict)
+def test_the_rules(parts: tuple[Result | None, ...], expects: str, verdict: str) -> None:
+    judged = claim(*parts, expects=expects, verdict=verdict)
     assert judged.computed() == verdict
     assert judged.contradiction is None
 
 
-def test_level_needs_the_effect_outside_the_interval() -> None:
-    # 5% of 0.5 is 0.025; a printed gain of 10% is 0.05.
-    assert comparison(0.004).reading == "level"
-    assert comparison(0.006).reading == "cannot tell"
-    assert comparison(0.006, printed=0.1).reading == "level"
-    assert comparison(0.1).reading == "above"
-    assert comparison(-0.1).reading == "below"
-    assert comparison(0.1, counted=False).reading == "too few seeds"
-    assert comparison(None).reading == "not run yet"
-    parts = (comparison(1, dataset="a"), comparison(-1), comparison(1, counted=False))
-    some = Claim("t", "p", "s", "confirmed", "c", parts)
-    assert (some.computed(["a"]), some.computed(["toy"])) == ("confirmed", "not confirmed")
+def test_a_printed_gain_outside_the_interval_is_not_confirmed() -> None:
+    # The interval ends at .024 of .5: a printed gain of 10% lies outside, one of 4% does not.
+    inside = comparison(WIDE, printed=0.04)
+    outside = comparison(WIDE, printed=0.1)
+    printed_loss = comparison(WIDE, printed=-0.1)
+    assert [c.excludes_printed for c in (inside, outside, printed_loss)] == [False, True, True]
+    assert [c.misses_printed for c in (inside, outside, printed_loss)] == [False, True, False]
+    verdicts = [
+        Claim("id", "t", "p", "s", "", "c", (one,)).computed()
+        for one in (inside, outside, printed_loss)
+    ]
+    assert verdicts == ["undecided", "not confirmed", "undecided"]
+
+
+def test_a_word_is_that_of_the_comparison_and_few_seeds_have_none() -> None:
+    found = [comparison(one).word for one in (BETTER, WORSE, WIDE, NARROW, None)]
+    assert found == ["better", "worse", "inconclusive", "equivalent", "not run yet"]
+    assert comparison(BETTER, counted=False).word == "too few seeds"
+    parts = (
+        comparison(BETTER, dataset="ml-1m-r3"),
+        comparison(WORSE),
+        comparison(BETTER, counted=False),
+    )
+    some = Claim("id", "t", "p", "s", "confirmed", "c", parts)
+    assert (some.computed(["ml-1m-r3"]), some.computed(["toy"])) == ("confirmed", "not confirmed")
+    assert some.words == "1 better, 1 worse"
+    assert some.main is parts[0]
+    own = comparison(WORSE, dataset="ml-1m")
+    assert Claim("id", "t", "p", "s", "", "c", (*parts, own)).main is own
 
 
 def write(root: Path, init: str, seed: int, hits: list[int], **fields: Any) -> None:
     rate = sum(hits) / len(hits)
     fields = {"experiment": "models", "recipe": None, "config": {}, **fields}
-    record = RunRecord.make(
+    record = RunRecord(
         dataset="toy", model="bpr", init=init, seed=seed, valid_metrics={},
         metrics={"HR@10": rate, "F1@10": rate / 5},
         tail_metrics={"HR@10": rate / 2, "F1@10": rate / 10}, seconds=7.0, peak_memory_mb=1.0,
@@ -93,7 +122,7 @@ def write(root: Path, init: str, seed: int, hits: list[int], **fields: Any) -> N
 def entry(**changes: Any) -> dict[str, Any]:
     first = {"experiment": "models", "model": "bpr", "init": "leporid"}
     compare = [{"data": ["toy"], "first": first, "second": {"init": "random"}, **changes}]
-    words = dict.fromkeys(("title", "paper", "sentence", "command"), "x")
+    words = dict.fromkeys(("id", "title", "paper", "sentence", "command"), "x")
     return {**words, "verdict": "confirmed", "compare": compare}
 
 
@@ -116,54 +145,59 @@ def test_the_interval_is_that_of_compare_and_p_values_are_adjusted(tmp_path: Pat
     both = holm([alone, compare(runs["leporid"], runs["svd"], "HR@10")])
     found = [first.tested.p_value, second.tested.p_value]
     assert found == pytest.approx([one.p_value for one in both])
-    assert absent.reading == "not run yet"
+    assert absent.word == "not run yet"
 
 
-def test_tail_users_have_the_error_of_users_and_seeds(tmp_path: Path) -> None:
-    runs = {
-        ("leporid", 1): [1, 1, 1, 0, 1, 0],
-        ("leporid", 2): [1, 1, 1, 1, 1, 0],
-        ("random", 1): [0, 1, 0, 0, 1, 0],
-    }
-    for (init, seed), hits in runs.items():
-        write(tmp_path, init, seed, hits)
+def test_tail_users_are_compared_by_their_own_hits(tmp_path: Path) -> None:
+    draws = np.random.default_rng(5)
+    runs: dict[str, dict[int, NDArray[np.int64]]] = {"leporid": {}, "random": {}}
+    for init, rate in (("leporid", 0.7), ("random", 0.4)):
+        for seed in (1, 2, 3):
+            runs[init][seed] = (draws.random(120) < rate).astype(int)
+            write(tmp_path, init, seed, runs[init][seed].tolist(), extra={"data_digest": "d"})
+    with pytest.raises(DataError, match="reproduction activity"):
+        evaluate_claims(tmp_path, [entry(measure="tail users")])
+    quartile = draws.permutation(np.repeat([1, 2, 3, 4], 30)).astype(np.int32)
+    kept = {"d": {"dataset": "toy", "quartiles": packed(quartile)}}
+    write_json(tmp_path / "activity-quartiles.json", kept)
     (tail,) = evaluate_claims(tmp_path, [entry(measure="tail users")])[0].comparisons
-    assert not tail.counted
-    assert tail.reading == "too few seeds"
+    sides = [
+        {seed: hits[quartile == 1].astype(float) for seed, hits in of.items()}
+        for of in runs.values()
+    ]
+    expected = compare(sides[0], sides[1], "HR@10")
     assert tail.tested is not None
-    assert tail.tested.difference == pytest.approx((4.5 - 2) / 12)
-    gap, seeds = np.array([1, 0, 1, 0.5, 0, 0]), np.std([4 / 6, 5 / 6], ddof=1)
-    parts = 4 * gap.var(ddof=1) / 6, (seeds / 2) ** 2 / 2
-    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 10**6 + parts[1] ** 2)
-    margin = math.sqrt(sum(parts)) * stats.t.ppf(0.975, freedom)
-    assert tail.tested.high - tail.tested.difference == pytest.approx(margin)
-    ratio = entry(measure="tail users' ratio against all users'")
-    (found,) = evaluate_claims(tmp_path, [ratio])[0].comparisons
-    assert found.tested is not None
-    assert found.tested.difference == pytest.approx(0.0)
+    assert (tail.tested.low, tail.tested.high) == pytest.approx((expected.low, expected.high))
+    assert tail.tested.n_users == 30
+
+
+def test_a_ratio_has_the_error_that_the_bootstrap_finds() -> None:
+    draws = np.random.default_rng(6)
+    a, b = ((draws.random((1, 900)) < rate).astype(float) for rate in (0.6, 0.4))
+    members = np.arange(900) % 4 == 0
+    values = ratio_by_user({1: a[0]}, {1: b[0]}, members)[1]
+    assert values.mean() == pytest.approx(a[0, members].mean() / b[0, members].mean())
+    found = compare(values, ratio_by_user({1: a[0]}, {1: b[0]}, np.full(900, True))[1], "m")
+    rows = draws.integers(900, size=(4000, 900))
+    tail = members[rows]
+    tail_ratio = (a[0][rows] * tail).sum(1) / (b[0][rows] * tail).sum(1)
+    error = np.std(tail_ratio - a[0][rows].sum(1) / b[0][rows].sum(1), ddof=1)
+    assert found.detectable / stats.t.ppf(0.975, 899) == pytest.approx(error, rel=0.05)
 
 
 def test_the_printed_difference_stands_beside_ours() -> None:
-    claims = {c.title: c for c in evaluate_claims(ROOT / "results")}
-    first = claims["LEPORID is the best initialisation of DLR2"].comparisons[0]
+    claims = {c.id: c for c in evaluate_claims(ROOT / "results")}
+    first = claims["dlr2"].main
+    assert first is not None
     assert first.what == "initialisers: dlr2 leporid - dlr2 random"
     assert first.printed == pytest.approx((0.7026 - 0.4538) / 0.4538, abs=1e-9)
-    revnet = claims["RevNet is about as good as ResNet"].comparisons[0]
+    revnet = claims["revnet"].main
+    assert revnet is not None
     assert revnet.printed == pytest.approx((0.6965 - 0.7026) / 0.7026)
 
 
-def test_seconds_are_those_of_the_file_without_the_peer(tmp_path: Path) -> None:
-    write(tmp_path, "leporid", 1, [1, 0])
-    rows = [{"step": "graph", "seconds": 2.0}, {"step": "by scipy", "seconds": 50.0}]
-    write_json(tmp_path / "measurements.json", {"toy": {"time_cost": rows}})
-    (found,) = evaluate_claims(tmp_path, [entry(measure="seconds")])
-    assert found.comparisons[0].tested is not None
-    assert found.comparisons[0].tested.difference == 5.0
-    assert found.computed() == "confirmed"
-
-
 def test_a_sentence_against_the_numbers_is_a_contradiction() -> None:
-    said = claim(-0.1, verdict="confirmed").contradiction
+    said = claim(WORSE, verdict="confirmed").contradiction
     assert said is not None
     assert "'not confirmed'" in said
 

@@ -62,7 +62,7 @@ def test_two_that_know_different_things_are_blended() -> None:
     assert found is not None
     weights, gain = found
     assert weights.keys() == {0, 1}
-    assert gain.outcome == "above"
+    assert gain.outcome == "better"
     assert gain.mean_a == 1.0
     with pytest.raises(OutOfTimeError):
         pick_blend([first, second], part, "HR@10", Deadline(Timer(10.0), 0.0))

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import leporid
-from leporid.artifacts import read_json
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
+from leporid.foundation import read_json
 from leporid.models import Blend, Recommender, find_model
 from leporid.runs import read_run
 from leporid.selection import Choice, finalise, schedule, task
@@ -190,7 +190,7 @@ def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
     models = ("toppop", "itemknn")
     chosen = leporid.choose(planted(), 600, models=models, progress=False, clock=clock)
     assert chosen.winner == "toppop"
-    assert "It was not the best: toppop is below itemknn" in chosen.why
+    assert "It was not the best: toppop loses to itemknn" in chosen.why
     assert "could not be fitted in the time left" in chosen.why
     assert "itemknn" not in chosen.commands[1]
 

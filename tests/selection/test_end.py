@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import leporid
-from leporid.artifacts import read_object
 from leporid.errors import DataError
+from leporid.foundation import read_object
 from leporid.models import Recommender, find_model
 from leporid.runs import Journal, read_run, try_lock
 from leporid.selection import Choice, finalise, schedule

@@ -343,27 +343,27 @@ def fill(path: Path, n: int, rates: tuple[float, float]) -> Path:
 
 def test_the_users_needed_are_enough_and_fewer_are_not(tmp_path: Path) -> None:
     [few] = compare_live(fill(tmp_path / "few.db", 200, (0.20, 0.26)))
-    assert few.comparison.outcome == "level"
+    assert few.comparison.outcome == "inconclusive"
     needed = few.users_needed or 0
     assert f"about {needed:,} more users" in few.sentence()
     enough = (400 + needed) // 2
-    for n, outcome in ((enough + 20, "above"), (enough - 60, "level")):
+    for n, outcome in ((enough + 20, "better"), (enough - 60, "inconclusive")):
         [found] = compare_live(fill(tmp_path / f"{n}.db", n, (0.20, 0.26)))
         assert found.comparison.outcome == outcome
-        assert (found.users_needed == 0) == (outcome == "above")
+        assert (found.users_needed == 0) == (outcome == "better")
 
 
 def test_the_command_prints_both_runs_and_one_sentence(tmp_path: Path) -> None:
     fill(tmp_path / "e.db", 300, (0.1, 0.4))
     told = CliRunner().invoke(command, ["compare", "--live", str(tmp_path / "e.db")])
     assert told.exit_code == 0, told.output
-    assert "b is above a in hits per list" in told.output.replace("\n", " ")
-    assert "enough to decide" in told.output.replace("\n", " ")
+    assert "b beats a in hits per list" in told.output.replace("\n", " ")
+    assert "enough data to decide" in told.output.replace("\n", " ")
     told = CliRunner().invoke(command, ["compare", "--live", str(tmp_path / "e.db"), "--json"])
     [report] = json.loads(told.output)
     assert [row["run"] for row in report["runs"]] == ["a", "b"]
     assert report["users_needed"] == 0
-    assert report["difference"]["outcome"] == "above"
+    assert report["difference"]["outcome"] == "better"
 
 
 def test_what_is_no_store_of_impressions_is_said_in_words(tmp_path: Path) -> None:

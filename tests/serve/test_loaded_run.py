@@ -66,7 +66,7 @@ def test_threads_are_chosen_by_what_requests_do(
 
 def test_a_loaded_network_needs_no_compiler(tmp_path: Path) -> None:
     """Torch imports its own for arithmetic on tensors without memory: a second of silence."""
-    tiny = {"steps": 1, "dim": 4, "batch_size": 8, "eval_every": 0, "linear_gain": 1.0}
+    tiny = {"steps": 1, "dim": 4, "batch_size": 8, "eval_every": 0, "linear_weight": 1.0}
     model = leporid.train("dlr2", make_split(), init="random", recipe="general", **tiny)
     model.save(tmp_path / "model")
     code = f"from leporid.serve.loaded_run import load_run; load_run({str(tmp_path)!r})"

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import numba
 import pytest
 
-from leporid import machine
-from leporid.machine import choose_torch_threads, one_thread_pool, torch_threads
+from leporid.foundation import choose_torch_threads, machine, one_thread_pool, torch_threads
 from leporid.serve.batching import Batcher
 from leporid.serve.server import _listen, freeze_loaded_objects
 from leporid.serve.service import Service

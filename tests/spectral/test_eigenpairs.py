@@ -21,9 +21,9 @@ from leporid.embeddings.eigenpairs import as_graph
 from leporid.embeddings.lanczos import EigenProblem
 from leporid.embeddings.laplacian import wide_product
 from leporid.errors import ConfigError, GraphError, LeporidWarning
+from leporid.foundation import NullProgress
 from leporid.graph import binary_csr
 from leporid.graph.gpu import DeviceGraph, knn_graph_on
-from leporid.progress import NullProgress
 from tests.spectral.graphs import (
     GraphElsewhere,
     cliques,

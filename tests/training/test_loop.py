@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import leporid
 from leporid.data import Split
 from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import (
@@ -28,12 +30,20 @@ from leporid.errors import (
     TrainingInterruptedError,
     UnknownNameError,
 )
-from leporid.models import Batch, FitContext, TrainingConfig, learning_rate
+from leporid.foundation import ProgressLike, Terminated
+from leporid.models import (
+    Batch,
+    BestBaseline,
+    Callback,
+    FitContext,
+    NeuralRecommender,
+    TrainingConfig,
+    learning_rate,
+)
 from leporid.models.neural import trainer as loop
 from leporid.models.neural import validation
 from leporid.models.neural.dlr2.model import DLR2
 from leporid.models.neural.settings import averaging
-from leporid.progress import ProgressLike
 from tests.training.toy import KILLED, TINY, Dot, assert_same_bits, weights
 
 DLR2_RUN: dict[str, Any] = {
@@ -48,7 +58,13 @@ DLR2_RUN: dict[str, Any] = {
 }
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, model: DLR2, step: int) -> None:
+def interrupt_at(
+    monkeypatch: pytest.MonkeyPatch,
+    model: NeuralRecommender,
+    step: int,
+    kind: signal.Signals = signal.SIGINT,
+    times: int = 1,
+) -> None:
     """Ctrl-C arrives while step `step` is computed."""
     plain, calls = model.loss, 0
 
@@ -56,7 +72,8 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, model: DLR2, step: int) -> Non
         nonlocal calls
         calls += 1
         if calls == step:
-            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(times):
+                signal.raise_signal(kind)
         return plain(batch)
 
     monkeypatch.setattr(model, "loss", loss)
@@ -91,6 +108,85 @@ def test_a_run_stopped_anywhere_and_resumed_has_the_bits_of_an_unbroken_run(
         {k: v for k, v in row.items() if k not in timing} for row in unbroken.history.rows
     ]
     assert resumed.history.best_step == unbroken.history.best_step
+
+
+@pytest.mark.parametrize("stop", [2, 9])
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_training_that_is_kept_has_the_best_weights_so_far_and_can_go_on(
+    split: Split,
+    unbroken: DLR2,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: int,
+    kind: signal.Signals,
+) -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    stopped = DLR2(**DLR2_RUN)
+    interrupt_at(monkeypatch, stopped, stop, kind)
+    context = FitContext(checkpoint=tmp_path, keep_interrupted=True, device="cpu")
+    stopped.fit(split, seed=7, context=context)
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    history = stopped.history
+    assert (history.ended, history.interrupted_by, history.last_step) == (kind.name, kind, stop)
+    assert stopped.training_summary()["ended"] == kind.name
+    assert f"interrupted by {kind.name}, at step {stop} of 10" in history.describe()
+    # Nothing was validated before step 4; later the best so far is what is kept.
+    earlier = [row["metric"] for row in unbroken.history.rows if row["step"] <= stop]
+    assert history.best_metric == max(earlier, default=None)
+    assert history.best_step == (stop if stop < 4 else 4 + 4 * int(np.argmax(earlier)))
+    short = DLR2(**DLR2_RUN | {"stop_at": history.best_step, "eval_every": 0})
+    assert_same_bits(weights(stopped), weights(short.fit(split, seed=7, device="cpu")))
+
+    assert FitContext(checkpoint=tmp_path).has_checkpoint
+    resumed = DLR2(**DLR2_RUN).fit(
+        split, seed=7, device="cpu", context=FitContext(checkpoint=tmp_path, resume=True)
+    )
+    assert_same_bits(weights(resumed), weights(unbroken))
+    assert (resumed.history.ended, resumed.history.interrupted_by) == ("steps", None)
+
+
+def test_a_second_signal_interrupts_at_once(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = FitContext(checkpoint=tmp_path, keep_interrupted=True, device="cpu")
+    for kind, error in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)):
+        model = Dot(dim=4, steps=9, batch_size=8, checkpoint_every=2)
+        interrupt_at(monkeypatch, model, 4, kind, times=2)
+        with pytest.raises(error):
+            model.fit(split, context=context)
+        assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.safetensors"]
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_train_gives_the_model_so_far_to_who_interrupts_it(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Dot.loss
+    steps = 0
+
+    def loss(self: Dot, batch: Batch) -> Tensor:
+        nonlocal steps
+        steps += 1
+        if steps == 5:
+            signal.raise_signal(signal.SIGTERM)
+        return plain(self, batch)
+
+    monkeypatch.setattr(Dot, "loss", loss)
+    asked: dict[str, Any] = {"init": None, "recipe": None, "progress": False, "device": "cpu"}
+    asked |= {"dim": 4, "steps": 9, "batch_size": 8, "eval_every": 2}
+    with pytest.raises(TrainingInterruptedError, match=r"resume=True") as caught:
+        leporid.train(Dot, split, checkpoint=tmp_path, **asked)
+    assert caught.value.by is signal.SIGTERM
+    assert isinstance(caught.value.so_far, Dot)
+    assert caught.value.so_far.history.last_step == 5
+    assert leporid.evaluate(caught.value.so_far, split, part="valid").mean()[
+        "NDCG@10"
+    ] == pytest.approx(caught.value.so_far.history.best_metric)
+    steps = 100
+    resumed = leporid.train(Dot, split, checkpoint=tmp_path, resume=True, **asked)
+    assert steps == 104, "the first five steps are not repeated"
+    whole = leporid.train(Dot, split, **asked)
+    assert_same_bits(weights(resumed), weights(whole))
 
 
 def test_a_killed_process_can_be_taken_up_to_the_bit(split: Split, tmp_path: Path) -> None:
@@ -215,26 +311,56 @@ def test_patience_counts_only_validations_since_the_best_one(
 def test_the_progress_knows_where_patience_can_end_a_run(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[int | None] = []
+    notes: list[str] = []
+    said: list[str] = []
 
     class Progress(ProgressLike):
         def advance(self, steps: int = 1, **fields: Any) -> None:
-            told.extend([fields.get("can_end_at")] if fields else [])
+            notes.extend([fields["note"]] if fields else [])
 
+        def say(self, line: str) -> None:
+            said.append(line)
+
+    def numbers(pattern: str) -> list[int | None]:
+        """The number that follows some words in each line."""
+        found = [re.search(pattern + r" (\d+)", note) for note in notes]
+        return [int(match[1]) if match else None for match in found]
+
+    class EveryFive(Callback):
+        every = 5
+
+    context = FitContext(
+        device="cpu",
+        progress=Progress(),
+        callbacks=(EveryFive(),),
+        baseline=BestBaseline("EASE", "NDCG@10", 0.3),
+    )
     values = iter([0.1, 0.4, 0.3, 0.4, 0.2])
     monkeypatch.setattr(validation, "measure", lambda *_: next(values))
-    monkeypatch.setattr(loop, "_LOG_EVERY", 5)
     model = Dot(dim=4, steps=60, batch_size=8, eval_every=10, patience=3)
-    model.fit(split, device="cpu", progress=Progress())
+    model.fit(split, context=context)
     # After 5 steps: the first validation is the best, three more may follow.
-    assert told == [40, 40, 40, 50, 50, 50, 50, 50, 50, 50]
-    told.clear()
+    assert numbers("stops at") == [40, 40, 40, 50, 50, 50, 50, 50, 50, 50]
+    assert numbers("at most") == [60] * 10
+    assert numbers("^step") == [*range(5, 51, 5)]
+    assert numbers("first validation at step") == [10] + [None] * 9
+    assert numbers("at step") == [10, 10, 10, 20, 20, 20, 20, 20, 20, 20]
+    best = [re.search(r"best (0\.\d{4}) at step \d+, (\w+) than EASE \(0.3000\)", n) for n in notes]
+    assert [match and match.groups() for match in best] == [
+        None, *[("0.1000", "worse")] * 2, *[("0.4000", "better")] * 7,
+    ]  # fmt: skip
+    assert (model.history.ended, model.history.last_step) == ("patience", 50)
+    assert said == [f"dot {model.history.describe()}"]
+    assert said[0].startswith("dot stopped early, at step 50 of 60; best NDCG@10 0.4000 at step 20")
+
+    notes.clear()
     nothing = split.valid.select(np.zeros(len(split.valid), bool))
     unvalidated = Split(split.train, nothing, split.test, split.protocol)
-    Dot(dim=4, steps=20, batch_size=8, eval_every=5, patience=1).fit(
-        unvalidated, device="cpu", progress=Progress()
-    )
-    assert set(told) == {None}
+    late = Dot(dim=4, steps=20, batch_size=8, eval_every=5, patience=1)
+    late.fit(unvalidated, context=context)
+    assert numbers("ends at step") == [20] * 4
+    assert set(numbers("first validation at step")) == set(numbers("stops at")) == {None}
+    assert (late.history.ended, late.history.last_step) == ("steps", 20)
 
 
 def test_averaged_weights_are_the_exponential_mean(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from leporid.cli.interruption import stoppable
 from leporid.cli.options import (
     Dataset,
     Device,
@@ -43,8 +44,8 @@ def choose(  # noqa: PLR0913 (options are spelled out)
     """Search models and initialisations for DATA; the best, fitted on everything, is the output.
 
     Candidates are evaluated on an inner validation split; test is read once, at the end. Ctrl-C
-    ends the search and keeps the best so far. The same command goes on with a killed search. Then:
-    leporid serve FOLDER.
+    or SIGTERM ends the search and keeps the best so far. The same command goes on with a killed
+    search. Then: leporid serve FOLDER.
     """
     begun = _clock()
     from leporid.selection import choose as run_search
@@ -52,21 +53,23 @@ def choose(  # noqa: PLR0913 (options are spelled out)
 
     seconds = parse_duration(budget)
     split = log.split(data, quiet=json_output)
-    chosen = run_search(
-        split,
-        seconds,
-        metric,
-        output=output,
-        models=parse_list(models) if models else None,
-        seed=seed,
-        device=device,
-        progress=not json_output,
-        dataset=dataset or Path(data).stem,
-        spent=_clock() - begun,
-        items=items,
-        source=_source(data, log),
-        clock=_clock,
-    )
+    kept = f"finished trials are kept in {output}; the same command goes on"
+    with stoppable(lambda: kept):
+        chosen = run_search(
+            split,
+            seconds,
+            metric,
+            output=output,
+            models=parse_list(models) if models else None,
+            seed=seed,
+            device=device,
+            progress=not json_output,
+            dataset=dataset or Path(data).stem,
+            spent=_clock() - begun,
+            items=items,
+            source=_source(data, log),
+            clock=_clock,
+        )
     if chosen.note:
         typer.echo(chosen.note, err=True)
     rows = [

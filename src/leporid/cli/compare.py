@@ -40,7 +40,9 @@ def compare(
     """Metrics of several runs side by side, and whether they differ by more than chance.
 
     Intervals are 95% t intervals over users. Runs are paired by user; p-values are two-sided and
-    Holm-adjusted over all rows. Runs on different data are refused.
+    Holm-adjusted over all rows. Runs on different data are refused. An outcome is "better" or
+    "worse" (p at most 0.05), "equivalent" (the interval lies within 2% of the second run), or
+    "inconclusive".
 
     With --live: hits per list of two runs that were served side by side, by Welch's t-test.
     """
@@ -110,7 +112,7 @@ def _difference_rows(tests: Sequence[Comparison]) -> list[Row]:
             "metric": test.metric,
             "runs": f"{test.name_a} - {test.name_b}",
             "difference": f"{test.difference:+.4f}",
-            "95% interval": f"{test.low:+.4f} .. {test.high:+.4f}",
+            "95% interval": test.interval(),
             "p (Holm)": f"{test.p_value:.2g}",
             "outcome": test.outcome,
         }

@@ -294,7 +294,7 @@ def _cost_rows(costs: Sequence[Comparison], cutoff: int) -> list[Row]:
             "with": cost.mean_a,
             "without": cost.mean_b,
             "difference": f"{cost.difference:+.4f} ({cost.percent:+.1f}%)",
-            "95% interval": f"{cost.low:+.4f} .. {cost.high:+.4f}",
+            "95% interval": cost.interval(),
         }
         for cost in costs
         if cost.metric.endswith(f"@{cutoff}")

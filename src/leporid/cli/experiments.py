@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument
 
+from leporid.cli.interruption import interrupted, stoppable
 from leporid.cli.options import (
     Device,
     DeviceName,
@@ -21,7 +22,7 @@ from leporid.cli.options import (
     parse_settings,
     show,
 )
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, TrainingInterruptedError
 
 if TYPE_CHECKING:
     from leporid.runs import Cell, RunRecord, TrialRow
@@ -56,9 +57,11 @@ def tune(
     """Search the settings of MODEL on DATA, evaluated on validation only.
 
     A study with --storage can be stopped and taken up again, or run by several processes at
-    once: finished trials are never repeated. Test data are not looked at.
+    once: finished trials are never repeated. Ctrl-C or SIGTERM ends it with the best so far. Test
+    data are not looked at.
     """
     from leporid import models
+    from leporid.runs import TuningResult
     from leporid.runs import tune as run_study
 
     searched = [*models.get(model).search_space]
@@ -67,20 +70,28 @@ def tune(
         option = name.replace("_", "-")
         raise ConfigError(f"{name} is no setting of {model}: use --{option} for it")
     split = log.split(data, quiet=json_output)
-    result = run_study(
-        model,
-        split,
-        study.trials,
-        study.metric,
-        seed=study.seed,
-        storage=study.storage,
-        init=study.init,
-        recipe=study.recipe or models.DEFAULT_RECIPE,
-        device=study.device,
-        progress=not json_output,
-        inner_validation=study.inner_validation,
-        **fixed,
-    )
+    stopped = None
+    with stoppable(lambda: "no trial is finished"):
+        try:
+            result = run_study(
+                model,
+                split,
+                study.trials,
+                study.metric,
+                seed=study.seed,
+                storage=study.storage,
+                init=study.init,
+                recipe=study.recipe or models.DEFAULT_RECIPE,
+                device=study.device,
+                progress=not json_output,
+                inner_validation=study.inner_validation,
+                **fixed,
+            )
+        except TrainingInterruptedError as error:
+            if not isinstance(error.so_far, TuningResult):
+                raise
+            stopped = error
+            result = error.so_far
     best = sorted(result.trials, key=lambda trial: -(trial["value"] or 0.0))
     rows = [_trial_row(trial, study.metric, searched) for trial in best[:5]]
     part = "the inner validation split" if study.inner_validation else "validation"
@@ -93,6 +104,8 @@ def tune(
         if value is not None:  # a setting that is left out is None
             words.append(f"--set {name}={_short(value)}")
     show(json_output, vars(result), (title, rows), " ".join(words))
+    if stopped is not None:
+        raise interrupted(str(stopped), stopped.by)
 
 
 def _trial_row(
@@ -128,16 +141,22 @@ def run(
 
     Several processes may run the same command: each cell is run by one of them.
     """
-    from leporid.runs import read_experiment, run_grid
+    from leporid.runs import outcomes_of, read_experiment, run_grid
 
     experiments = read_experiment(spec, data)
-    outcomes = run_grid(
-        experiments,
-        root,
-        device=device,
-        retry_failed=retry_failed,
-        progress=not json_output,
-    )
+    stopped = None
+    with stoppable(lambda: "no cell was begun"):
+        try:
+            outcomes = run_grid(
+                experiments,
+                root,
+                device=device,
+                retry_failed=retry_failed,
+                progress=not json_output,
+            )
+        except TrainingInterruptedError as error:
+            stopped = error
+            outcomes = outcomes_of(experiments, root)
     rows = []
     done = 0
     for experiment in experiments:
@@ -146,6 +165,8 @@ def run(
             rows.append(_cell_row(cell, outcome))
             done += not isinstance(outcome, str)
     show(json_output, rows, (f"{spec.stem}: {done} of {len(rows)} cells done", rows))
+    if stopped is not None:
+        raise interrupted(str(stopped), stopped.by)
     if done < len(rows):
         raise typer.Exit(1)
 

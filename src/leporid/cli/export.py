@@ -84,7 +84,7 @@ def _write_model(
     json_output: bool,
 ) -> None:
     """Write the vectors of a model into a system."""
-    from leporid.artifacts import read_object
+    from leporid.foundation import read_object
     from leporid.interop import MOVED, export_model
 
     parity = export_model(

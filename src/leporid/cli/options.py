@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type
 import typer
 from typer import Argument, Option
 
+from leporid import models
 from leporid.cli.printing import show as show
 from leporid.errors import ConfigError, UnknownNameError
 
@@ -33,14 +35,20 @@ SPELLINGS = {
 """Names of the options that are not spelt as their parameter alone."""
 
 Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
-Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
+Source = Annotated[
+    str, Argument(help="Log: a file, a quoted pattern, or a data set's name.")
+]
 SplitSource = Annotated[
-    str, Argument(help="Log: a file, a data set, or a `data split` folder.")
+    str, Argument(help="Log: a file, pattern or data set, or a `data split` folder.")
 ]
 
 
 class DeviceName(str):
     """The help of an option that names a device: it is checked before a command begins."""
+
+
+class ModelName(str):
+    """The help of an option that names a model: it is looked up before a command begins."""
 
 
 class OutputFolder(str):
@@ -178,7 +186,7 @@ class SplitOptions(LogOptions):
         """Read and cut the log, or read a split as it was saved."""
         from leporid.data import Split, is_split, split_by
 
-        if not is_split(source):
+        if not (os.path.isdir(source) and is_split(source)):
             data = self.load(source, quiet=quiet)
             parts = split_by(data, self.protocol, seed=self.split_seed)
             return parts.including_seen(self.include_seen)
@@ -277,14 +285,15 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check_value(help: str | None, value: object) -> None:
-    """Refuse a device that is not there, and a path that cannot be written."""
-    from leporid.artifacts import check_output_file, check_output_folder
-    from leporid.machine import check_device
+    """Refuse a device or a model that is not there, and a path that cannot be written."""
+    from leporid.foundation import check_device, check_output_file, check_output_folder
 
     if not isinstance(value, str | Path):
         return
     if isinstance(help, DeviceName):
         check_device(str(value))
+    elif isinstance(help, ModelName):
+        models.get(str(value))
     elif isinstance(help, OutputFolder) and Path(value).suffix != ".safetensors":
         check_output_folder(value)
     elif isinstance(help, OutputFolder | OutputFile):  # vectors can be one file

@@ -7,23 +7,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from leporid import embeddings, models
+from leporid.cli.interruption import interrupted, stoppable, typed_again
 from leporid.cli.options import (
     Dataset,
     Device,
     Json,
+    ModelName,
     Output,
+    OutputFile,
     Seed,
     SplitOptions,
     SplitSource,
     parse_settings,
     show,
 )
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, TrainingInterruptedError
 
 if TYPE_CHECKING:
-    from leporid.config import JsonValue, SettingValue
-    from leporid.data import Split
-    from leporid.models import ModelSpec
+    from collections.abc import Mapping
+
+    from leporid.data import Interactions
+    from leporid.foundation import JsonValue, SettingValue
+    from leporid.models import Callback, ModelSpec
     from leporid.runs import BaselineCheck, RunRecord
 
 SHOWN_METRICS = ("HR@10", "F1@10", "NDCG@10")
@@ -33,7 +38,7 @@ SHOWN_METRICS = ("HR@10", "F1@10", "NDCG@10")
 class _Training:
     """Which model, from which initialisation, with which settings, and what else is kept."""
 
-    model: Annotated[str, "Name of the model."] = "dlr2"
+    model: Annotated[str, ModelName("Name of the model.")] = "dlr2"
     init: Annotated[
         str | None, "Initialiser of the embedding tables, or none [leporid]."
     ] = None
@@ -56,36 +61,24 @@ class _Training:
     device: Device = "auto"
     final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
     resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
+    log_every: Annotated[
+        int | None, "Print a JSON line every N steps on stderr, not progress."
+    ] = None
+    log_file: Annotated[
+        Path | None, OutputFile("Write these lines into a file [every 50 steps].")
+    ] = None
 
-    def check(self) -> None:
-        """Refuse settings that do not exist, before any data is read."""
-        model_class = models.get(self.model)
-        recipe = models.named_recipe(model_class, self.named_recipe)
-        settings = model_class.recipe_settings(recipe) | self.settings()
-        model_class.config_class.from_dict(settings)
-        if self.init not in (None, "none") and not model_class.takes_initial_vectors:
+    @property
+    def json_lines(self) -> tuple[Callback, ...]:
+        """What writes JSON lines for machines, if they were asked for."""
+        if self.log_every is None and self.log_file is None:
+            return ()
+        if not models.get(self.model).takes_initial_vectors:
             raise ConfigError(
-                f"{self.model} has no embedding tables to fill: leave --init out"
+                f"{self.model} has no training loop: leave --log-every and --log-file out"
             )
-        init_settings = self.init_settings()
-        if self.resolved_init is not None:
-            embeddings.get(self.resolved_init).config_class.from_dict(init_settings)
-        elif init_settings:
-            raise ConfigError("--init-set needs an initialiser: name one with --init")
-
-    @property
-    def named_recipe(self) -> str:
-        """The recipe that was named, or the default one."""
-        return self.recipe or models.DEFAULT_RECIPE
-
-    @property
-    def resolved_init(self) -> str | None:
-        """The initialiser that was named, or LEPORID for models with embedding tables."""
-        if self.init == "none":
-            return None
-        if self.init is None and not models.get(self.model).takes_initial_vectors:
-            return None
-        return self.init or "leporid"
+        every = 50 if self.log_every is None else self.log_every
+        return (models.JsonLines(self.log_file, every),)
 
     def settings(self) -> dict[str, SettingValue]:
         """Return the settings of the model that were typed."""
@@ -97,23 +90,26 @@ class _Training:
     def init_settings(self) -> dict[str, SettingValue]:
         """Return the settings of the initialiser; one that reads content gets the item table."""
         settings = parse_settings(self.init_set, "--init-set")
-        init = self.resolved_init
-        if init is None or self.items is None:
+        if self.init in (None, "none") or self.items is None:
             return settings
-        config_class = embeddings.get(init).config_class
+        config_class = embeddings.get(self.init).config_class
         if "items" in {field.name for field in fields(config_class)}:
             return {"items": self.items, **settings}
         return settings
 
-    def spec(self, split: Split, settings: dict[str, SettingValue]) -> ModelSpec:
-        """Resolve what to fit; `settings` make the model read feature tables."""
+    def spec(
+        self,
+        train: Interactions | None = None,
+        feature_settings: Mapping[str, SettingValue] | None = None,
+    ) -> ModelSpec:
+        """Resolve what to fit; without data, what was typed is checked."""
         return models.ModelSpec.resolve(
             self.model,
-            split.train,
-            init=self.resolved_init,
-            recipe=self.named_recipe,
+            train,
+            init=models.DEFAULT_INIT if self.init is None else self.init,
+            recipe=models.DEFAULT_RECIPE if self.recipe is None else self.recipe,
             seed=self.seed,
-            settings={**settings, **self.settings()},
+            settings={**(feature_settings or {}), **self.settings()},
             init_settings=self.init_settings(),
             cache=True,
         )
@@ -124,7 +120,9 @@ def train(
     output: Output,
     training: _Training,
     log: SplitOptions,
-    no_baselines: Annotated[bool, "Leave out TopPop, ItemKNN and EASE."] = False,
+    no_baselines: Annotated[
+        bool, "Leave out TopPop, ItemKNN, EASE and Transitions."
+    ] = False,
     dataset: Dataset = None,
     json_output: Json = False,
 ) -> None:
@@ -132,36 +130,61 @@ def train(
 
     By default each user's first 70% of interactions in time order train, the next 10% validate,
     the rest test; in a log without times they are drawn at random. With --final the settings and
-    steps so tested are then fitted on everything. Ctrl-C leaves a checkpoint; the same command
-    with --resume goes on from it.
+    steps so tested are then fitted on everything. Ctrl-C (or SIGTERM) ends a training with its
+    best weights so far, tested and saved; the same command with --resume goes on. A second Ctrl-C
+    stops at once and leaves the checkpoint alone.
     """
-    training.check()
-    from leporid.runs import RunSpec, execute_to_folder
+    training.spec()
+    callbacks = training.json_lines
+    from leporid.runs import Run, RunSpec, execute_to_folder, read_run
 
     split = log.split(data, quiet=json_output)
     tables = models.load_tables(training.items, training.users)
     reads_tables = training.features is not False
     settings = models.table_settings(tables) if reads_tables else {}
     spec = RunSpec(
-        training.spec(split, settings),
+        training.spec(split.train, settings),
         dataset=dataset or Path(data).stem,
         final=training.final,
         compare_features=training.features is None,
     )
     if not no_baselines:
         spec = spec.with_baselines(split)
-    run, record = execute_to_folder(
-        spec,
-        split,
-        output,
-        device=training.device,
-        resume=training.resume,
-        tables=tables,
-        progress=not json_output,
-    )
+    shows_progress = training.log_every is None or training.log_file is not None
+    stopped = None
+    with stoppable(lambda: kept_sentence(output)):
+        try:
+            run, record = execute_to_folder(
+                spec,
+                split,
+                output,
+                device=training.device,
+                resume=training.resume,
+                tables=tables,
+                callbacks=callbacks,
+                progress=shows_progress and not json_output,
+            )
+        except TrainingInterruptedError as error:
+            if not isinstance(error.so_far, Run):
+                raise
+            stopped = error
+            run = error.so_far
+            record = read_run(output).record
     parts = tested_parts(record, run.check, len(run.test))
     sentences = (f"wrote {output}", models.fit_sentence(run.deployed))
     show(json_output, record.to_dict(), *parts, *sentences)
+    if stopped is not None:
+        sentence = f"{run.interruption}; go on with: {typed_again('--resume')}"
+        raise interrupted(sentence, stopped.by)
+
+
+def kept_sentence(output: Path) -> str:
+    """Say what an interrupted command leaves, and how to go on."""
+    checkpoint = output / "checkpoint"
+    if not (checkpoint / models.CHECKPOINT_FILE).is_file():
+        return f"no step of a training was done, and nothing was saved in {output}"
+    again = typed_again("--resume")
+    return f"the checkpoint in {checkpoint} is kept; go on with: {again}"
 
 
 def tested_parts(

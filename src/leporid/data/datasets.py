@@ -17,9 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from leporid.artifacts import atomic_path, cache_directory, user_cache_directory
 from leporid.errors import DataError, UnknownNameError
-from leporid.progress import Progress, make_progress
+from leporid.foundation import (
+    Progress,
+    atomic_path,
+    cache_directory,
+    make_progress,
+    user_cache_directory,
+)
 
 _RECBOLE = "recbole==1.2.1"
 _RECBOLE_SHA256 = {

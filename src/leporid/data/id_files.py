@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from leporid.arguments import checks_arguments
 from leporid.data.columns import USUAL_NAMES, find_column, normalise
 from leporid.data.delimited import read_lines, text_table
 from leporid.data.files import SourceFile, in_words, reading
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.errors import DataError, UnknownIdError, warn
+from leporid.foundation import checks_arguments
 
 
 @checks_arguments()

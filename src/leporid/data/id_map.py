@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leporid.arguments import described, is_table
 from leporid.data.arrays import AnyArray
 from leporid.data.frames import Values, as_arrow
 from leporid.errors import DataError, UnknownIdError, article
+from leporid.foundation import described, is_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,20 +158,6 @@ class IdMap:
             raise DataError(
                 f"give one {self.kind} id or a list of {self.kind} ids, not {described(externals)}"
             )
-
-    def checked(self, indices: object) -> NDArray[np.int32]:
-        """Return int32[n]: one or several indices that exist; others are an `UnknownIdError`."""
-        rows = np.atleast_1d(np.asarray(indices))
-        if rows.size and not np.issubdtype(rows.dtype, np.integer):
-            raise UnknownIdError(
-                f"{self.kind} indices must be whole numbers, not {rows.dtype}"
-            )
-        wrong = rows[(rows < 0) | (rows >= len(self))]
-        if len(wrong):
-            raise UnknownIdError(
-                f"no {self.kind} has the index {wrong[0]}: there are {len(self)}"
-            )
-        return np.ascontiguousarray(rows, dtype=np.int32)
 
     def split_known(
         self,

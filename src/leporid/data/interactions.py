@@ -14,13 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.arguments import checks_arguments
 from leporid.data.arrays import AnyArray, Mask, rows_of
 from leporid.data.columns import LoadReport
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
 from leporid.data.sequences import Sequences, first_of_pairs
 from leporid.errors import DataError, UnknownNameError
+from leporid.foundation import checks_arguments
 
 Duplicates = Literal["first", "sum", "all"]
 """Which events of a (user, item) pair stay: the first in time, the first with the sum of all

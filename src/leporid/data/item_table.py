@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
-from leporid.artifacts import read_arrays
 from leporid.data.arrays import AnyArray
 from leporid.data.cells import null_unless
 from leporid.data.columns import USUAL_NAMES, listed, position_of
@@ -28,6 +27,7 @@ from leporid.data.frames import converted, frame_columns
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError, shortened
+from leporid.foundation import read_arrays
 
 _VECTOR_FILES = {".npy": "npy", ".itememb": "recbole"}
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^(?i:nan)$"

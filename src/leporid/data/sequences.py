@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.arrays import AnyArray, Mask, rows_of
-from leporid.kernel import kernel
+from leporid.foundation import kernel
 
 
 @dataclass(frozen=True)

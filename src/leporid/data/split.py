@@ -15,15 +15,15 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-import leporid.artifacts as artifacts
-from leporid.arguments import checks_arguments
 from leporid.data.arrays import AnyArray, Mask
 from leporid.data.event_kinds import with_negatives
 from leporid.data.files import SPLIT_SUMMARY, is_split
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.loading import as_log
+from leporid.data.sequences import Sequences
 from leporid.errors import ConfigError, DataError, UnknownNameError, warn
+from leporid.foundation import JsonValue, artifacts, checks_arguments
 
 Part = Literal["valid", "test"]
 PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
@@ -33,6 +33,26 @@ RARE_REPEATS = 0.01
 _ARRAYS = "split.safetensors"
 _SUMMARY = SPLIT_SUMMARY
 _FORMAT = "leporid-split-3"
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What an evaluation on one part of a split has to know of the data."""
+
+    users: NDArray[np.int32]
+    """int32[m]: the users with something to find, ascending."""
+    to_find: Sequences
+    """Held-out items of every user, each once."""
+    repeated: int
+    """Number of held-out items that are not to be found, because their users have them already."""
+    known: Sequences
+    """What is known of every user at that moment, in time order."""
+    excluded: Sequences
+    """What no list may show, one row for each of these users."""
+    popularity: NDArray[np.int32]
+    """int32[n_items]: training interactions of each item."""
+    activity: NDArray[np.int32]
+    """int32[n_users]: training interactions of each user."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,28 +115,76 @@ class Split:
         """
         if include_seen is None:
             include_seen = self.include_seen
-        key = part, include_seen
+        events = self.part(part).target_events
+        is_target = events.is_first
+        if not include_seen:
+            is_target = events.first_after(self.known(part).target_events)
+        return events if is_target.all() else events.select(is_target)
+
+    def held_out(self, part: Part, include_seen: bool) -> HeldOut:
+        """Return what an evaluation on `part` looks for; a part without anything is refused."""
         # Models are evaluated on one split again and again.
-        if key not in self._targets:
-            held_out = self.part(part).target_events
-            if include_seen:
-                is_target = held_out.is_first
-            else:
-                is_target = held_out.first_after(self.known(part).target_events)
-            if not is_target.all():
-                held_out = held_out.select(is_target)
-            self._targets[key] = held_out
-        return self._targets[key]
+        key = part, include_seen
+        if key not in self._held_out:
+            self._held_out[key] = self._to_evaluate(part, include_seen)
+        return self._held_out[key]
 
     @cached_property
-    def _targets(self) -> dict[tuple[Part, bool], Interactions]:
+    def _held_out(self) -> dict[tuple[Part, bool], HeldOut]:
         return {}
+
+    def _to_evaluate(self, part: Part, include_seen: bool) -> HeldOut:
+        events = self.part(part)
+        n_distinct = int(np.count_nonzero(events.target_events.is_first))
+        if not n_distinct:
+            what = "has no target event" if len(events) else "is empty"
+            raise DataError(
+                f"the {part} part of the split {what}: there is nothing to evaluate on"
+            )
+        to_find = self.targets(part, include_seen).sequences()
+        n_targets = len(to_find.items)
+        if not n_targets:
+            raise DataError(
+                f"the users have all their {part} items already: include_seen=True "
+                f"(--include-seen) lets known items be recommended again"
+            )
+        known = self.known(part)
+        users = np.flatnonzero(np.diff(to_find.indptr)).astype(np.int32)
+        activity = np.diff(self.train.sequences().indptr)
+        return HeldOut(
+            users=users,
+            to_find=to_find,
+            repeated=n_distinct - n_targets,
+            known=known.sequences(),
+            excluded=known.excluded_items(include_seen).take(users),
+            popularity=self.train.popularity,
+            activity=activity.astype(np.int32),
+        )
 
     @cached_property
     def digest(self) -> str:
         """A hash of the three parts, and of whether repeats are targets."""
         parts = (part.digest[:8] for part in self._parts().values())
         return "-".join(parts) + "-seen" * self.include_seen
+
+    def summary(self) -> dict[str, JsonValue]:
+        """Return what a record keeps of the data: protocol, digest, size of the training part."""
+        facts: dict[str, JsonValue] = {
+            "protocol": self.protocol,
+            "data_digest": self.digest,
+            "train": {**self.train.stats().as_dict()},
+        }
+        users = self.users
+        items = self.items
+        if users.core or items.core:
+            facts["core"] = {
+                "k": max(users.core, items.core),
+                "dropped_users": len(users.dropped or ()),
+                "dropped_items": len(items.dropped or ()),
+            }
+        if self.include_seen:
+            facts["include_seen"] = True
+        return facts
 
     def including_seen(self, include_seen: bool | None = True) -> Self:
         """Return the same parts with `include_seen` (None: as it is); warn if repeats are rare."""
@@ -283,26 +351,13 @@ def _time_at(time: NDArray[np.int64], share: Fraction) -> int:
     return int(np.partition(time, position)[position])
 
 
-def expect(
-    value: object,
-    kind: type,
-    call: str,
-) -> None:
-    """Refuse an argument of `call` that is no split, and say how one is made."""
-    if not isinstance(value, kind):
-        raise ConfigError(
-            f"{call} takes {kind.__name__}, not {type(value).__name__}: give it "
-            f"leporid.temporal_split(leporid.load(...))"
-        )
-
-
+@checks_arguments()
 def inner_validation_split(split: Split) -> Split:
     """Split what is known before test, train and validation, once more by the same protocol.
 
     Its test part lies as far behind its training part as the real one does, so settings are chosen
     for that distance without a look at the test. All parts keep the id maps of `split`.
     """
-    expect(split, Split, "inner_validation_split(split)")
     known = split.train_valid
     name, _, numbers = split.protocol.removesuffix(")").partition("(")
     if name == "temporal" and numbers:

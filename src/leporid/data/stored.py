@@ -6,6 +6,7 @@ matrix. The core is counted on the matrix, and cut out of it in one more pass. T
 is not kept: a graph does not depend on it.
 """
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,17 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from leporid.arguments import checks_arguments
 from leporid.data.arrays import Int32Array, Int64Array
 from leporid.data.codes import id_lookup
 from leporid.data.columns import RawTable, ReadOptions
-from leporid.data.files import reading
+from leporid.data.files import matching
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
-from leporid.data.log_files import log_batches
+from leporid.data.log_files import log_batches, reading_log
 from leporid.data.policies import check_kept, keep_rows
 from leporid.errors import DataError
-from leporid.machine import memory_left, parse_memory
+from leporid.foundation import checks_arguments, memory_left, parse_memory
 
 BYTES_PER_ROW = 160
 """What one row of a block takes while it is read, coded and sorted."""
@@ -66,6 +66,15 @@ class StoredInteractions:
     def n_items(self) -> int:
         return len(self.items)
 
+    @property
+    def digest(self) -> str:
+        """A hash of the pairs and the ids."""
+        hasher = hashlib.sha256(self.indptr.data)
+        # No copy: the pages of the file are read in turn.
+        hasher.update(self.items_of.data)
+        hasher.update((self.users.digest + self.items.digest).encode())
+        return hasher.hexdigest()[:16]
+
     def csr(self) -> sparse.csr_array:
         """Return the matrix as scipy has it; its values take four bytes per pair."""
         ones = np.ones(len(self), np.float32)
@@ -89,12 +98,12 @@ def store_interactions(  # noqa: PLR0913 (options are spelled out)
     header: bool | None = None,
     encoding: str = "utf-8",
 ) -> StoredInteractions:
-    """Write the pairs of a parquet or text file, or of a folder, to a matrix on disk.
+    """Write the pairs of a parquet or text file, a folder or a pattern, to a matrix on disk.
 
     The matrix is that of `load(source).core(core).csr()`.
 
     `folder` receives the matrix (four bytes per pair) and, while this runs, up to five times that.
-    `memory` covers the process (`leporid.machine`): the ids of users and items stay in memory.
+    `memory` covers the process: the ids of users and items stay in memory.
     """
     folder = Path(folder)
     rows_in_memory = memory_left(parse_memory(memory)) // 2 // BYTES_PER_ROW
@@ -106,11 +115,11 @@ def store_interactions(  # noqa: PLR0913 (options are spelled out)
         "rating": rating,
     }
     options = ReadOptions(columns, min_rating is not None, separator, header, encoding)
-    with reading(source) as file:
+    with reading_log(matching(source)) as files:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            batches = log_batches(file, options, block)
-            stored = _store(batches, str(file.path), folder, block, min_rating)
+            batches = log_batches(files, options, block)
+            stored = _store(batches, files.origin, folder, block, min_rating)
             return _core(stored, core) if core else stored
         except OSError as error:
             raise _not_written(folder, error) from error

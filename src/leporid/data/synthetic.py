@@ -6,11 +6,11 @@ to the last, or is drawn by popularity alone. Popularity and activity follow pow
 
 import numpy as np
 
-from leporid.arguments import checks_arguments
 from leporid.data.arrays import Int64Array
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
+from leporid.foundation import checks_arguments
 
 _DRIFT = 0.16
 """How far a position travels, as a share of the ring."""

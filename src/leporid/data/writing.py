@@ -6,10 +6,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from leporid.arguments import checks_arguments, described
-from leporid.artifacts import atomic_path
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError, DataError
+from leporid.foundation import atomic_path, checks_arguments, described
 
 
 @checks_arguments()

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from leporid.errors import LeporidError
-from leporid.machine import resolve_threads, versions
+from leporid.foundation import resolve_threads, versions
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "torch": ("torch",),

@@ -20,6 +20,7 @@ from scipy import sparse
 
 from leporid.distributed.cluster import Cluster, Future, one_at_a_time
 from leporid.errors import ConfigError
+from leporid.foundation import NullProgress, ProgressLike, on_each_thread
 from leporid.graph import (
     BLOCK,
     BinaryCSR,
@@ -34,8 +35,6 @@ from leporid.graph import (
     row_sums,
     usable_k,
 )
-from leporid.machine import on_each_thread
-from leporid.progress import NullProgress, ProgressLike
 
 if TYPE_CHECKING:
     from distributed import Client

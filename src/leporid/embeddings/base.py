@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from leporid.config import Config, JsonValue, SettingValue, setting
-from leporid.data import Interactions, as_log
+from leporid.data import Interactions, StoredInteractions, as_log
 from leporid.embeddings.arrays import Float32Array
 from leporid.embeddings.isolated import with_empty_rows
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError, article
-from leporid.machine import check_device
-from leporid.progress import Progress, ProgressLike, make_progress
+from leporid.foundation import (
+    Config,
+    JsonValue,
+    Progress,
+    ProgressLike,
+    SettingValue,
+    check_device,
+    make_progress,
+    setting,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -57,16 +64,18 @@ class Initializer(abc.ABC):
             raise ConfigError(
                 f"{self.name} takes {article(self.config_class.__name__)}, not {config!r}"
             )
-        self.config = config.replace(**settings)
+        elif settings:
+            config = config.replace(**settings)
+        self.config = config
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.changed_words()})"
 
     def check_device(self) -> None:
         """Refuse a device that is not there, of a method that has this setting."""
-        settings = self.config.to_dict()
-        if "device" in settings:
-            check_device(settings["device"])
+        device = vars(self.config).get("device")
+        if device is not None:
+            check_device(device)
 
     def fit(
         self,
@@ -107,8 +116,11 @@ class Initializer(abc.ABC):
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         """Do the work."""
 
-    def provenance(self, digest: str) -> dict[str, JsonValue]:
+    def provenance(
+        self, data: Interactions | StoredInteractions
+    ) -> dict[str, JsonValue]:
         """Describe where vectors come from: method, parameters, data hash, version of the code."""
+        digest = data.digest
         return {
             "method": self.name,
             "parameters": self.config.to_dict(),
@@ -123,7 +135,7 @@ class Initializer(abc.ABC):
         items: Float32Array,
     ) -> InitialEmbeddings:
         """Put the float32[n, D] vectors of each side together with their provenance."""
-        provenance = self.provenance(train.digest)
+        provenance = self.provenance(train)
         return InitialEmbeddings(
             Embedding(users, None, provenance),
             Embedding(items, None, provenance),

@@ -13,15 +13,21 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from leporid.config import setting
 from leporid.data import Interactions
 from leporid.embeddings.arrays import Float32Array, Int32Array, Int64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.node2vec import in_row
 from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError
-from leporid.kernel import kernel, next_state, randint, stream, to_bits
-from leporid.progress import ProgressLike
+from leporid.foundation import (
+    ProgressLike,
+    kernel,
+    next_state,
+    randint,
+    setting,
+    stream,
+    to_bits,
+)
 
 _BLOCKS = 16
 """B: the most threads one epoch can use. Fixed, so that results do not depend on the machine."""

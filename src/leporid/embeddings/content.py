@@ -12,8 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from leporid.config import JsonValue
-from leporid.data import Interactions, item_features
+from leporid.data import Interactions, StoredInteractions, item_features
 from leporid.embeddings.arrays import Float64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.eigenpairs import column_signs
@@ -22,7 +21,7 @@ from leporid.embeddings.row_norm import with_size_one
 from leporid.embeddings.svd import largest_triplets
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded
 from leporid.errors import ConfigError
-from leporid.progress import ProgressLike
+from leporid.foundation import JsonValue, ProgressLike
 
 _DENSE = 5_000_000
 """Entries up to which the dense decomposition is taken."""
@@ -49,9 +48,11 @@ class Content(Initializer):
     config_class = ContentConfig
     config: ContentConfig
 
-    def provenance(self, digest: str) -> dict[str, JsonValue]:
+    def provenance(
+        self, data: Interactions | StoredInteractions
+    ) -> dict[str, JsonValue]:
         content = item_file_digest(self.config.items)
-        return {**super().provenance(digest), "content": content}
+        return {**super().provenance(data), "content": content}
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config
@@ -68,7 +69,7 @@ class Content(Initializer):
             scores = scores * singular
         vectors = np.zeros((train.n_items, config.dim), np.float32)
         vectors[known] = padded(scores, config.dim)
-        items = Embedding(vectors, None, self.provenance(train.digest))
+        items = Embedding(vectors, None, self.provenance(train))
         if not config.whiten:
             items = with_size_one(items)
         return InitialEmbeddings(item_means(items, train.csr()), items)

@@ -7,7 +7,6 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
 
-from leporid.config import checked
 from leporid.embeddings import lanczos
 from leporid.embeddings.arrays import FloatArray
 from leporid.embeddings.lanczos import Eigenpairs, EigenProblem
@@ -17,9 +16,8 @@ from leporid.embeddings.laplacian import (
     wide_product,
 )
 from leporid.errors import ConfigError, GraphError, warn
+from leporid.foundation import ProgressLike, checked, make_progress, one_thread_pool
 from leporid.graph import BLOCK, Graph, KnnGraph, checked_csr, uses_gpu
-from leporid.machine import one_thread_pool
-from leporid.progress import ProgressLike, make_progress
 
 Solver = Literal["auto", "lanczos", "dense"]
 Device = Literal["auto", "cpu", "cuda"]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import SettingValue, checked_settings, setting
 from leporid.distributed import BlockGraph
 from leporid.embeddings.arrays import Float32Array, Float64Array, Int64Array
 from leporid.embeddings.eigenpairs import (
@@ -33,9 +32,16 @@ from leporid.errors import (
     UnknownNameError,
     article,
 )
+from leporid.foundation import (
+    Progress,
+    ProgressLike,
+    SettingValue,
+    check_device,
+    checked_settings,
+    make_progress,
+    setting,
+)
 from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, checked_csr, knn_graph
-from leporid.machine import check_device
-from leporid.progress import Progress, ProgressLike, make_progress
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

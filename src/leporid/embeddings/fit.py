@@ -9,17 +9,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from leporid.arguments import check_argument, described
-from leporid.artifacts import cache_directory
-from leporid.config import SettingValue
 from leporid.data import Interactions, as_log
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.registry import get
 from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError, DataError, warn
-from leporid.hashing import canonical_hash
-from leporid.machine import kept_torch_threads
-from leporid.progress import Progress
+from leporid.foundation import (
+    Progress,
+    SettingValue,
+    cache_directory,
+    canonical_hash,
+    check_argument,
+    described,
+    kept_torch_threads,
+)
+
+OWN_MODEL_SETTINGS: Mapping[str, Mapping[str, SettingValue]] = {
+    "leporid": {"alpha": "auto", "row_norm": "auto", "fold_in_users": True},
+}
+"""Settings of initialisers whose vectors are for a model of one's own, by method.
+
+The models of this library keep the defaults of the settings, with which they were tuned.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,13 +63,12 @@ class EmbeddingSpec:
     ) -> InitialEmbeddings:
         """Fit the embeddings of the users and items of `train`, or read them from the cache."""
         initializer = get(self.method)(self.settings)
-        with kept_torch_threads():
-            return cached_fit(
-                initializer,
-                train,
-                use_cache=self.use_cache,
-                progress=progress,
-            )
+        return cached_fit(
+            initializer,
+            train,
+            use_cache=self.use_cache,
+            progress=progress,
+        )
 
 
 def initial_embeddings(
@@ -75,6 +85,9 @@ def initial_embeddings(
     `source` is the name of an initialiser, embeddings that exist already (returned as they are),
     or None or "none": the model then draws small random numbers. `settings` are the
     initialiser's, `dim` and `seed` among them. With `cache` fitted vectors are read again.
+
+    "leporid" adapts to the data (`OWN_MODEL_SETTINGS`), and what `settings` says wins. Vectors with
+    the settings of the paper are `get("leporid")().fit(train)`.
     """
     if source is None or source == "none":
         return None
@@ -88,17 +101,24 @@ def initial_embeddings(
         )
     check_argument("initial_embeddings", "cache", cache, bool)
     train = as_log(train, "initial_embeddings(source, train)")
-    spec = EmbeddingSpec.resolve(source, settings, use_cache=cache)
+    chosen = {**OWN_MODEL_SETTINGS.get(source, {}), **settings}
+    spec = EmbeddingSpec.resolve(source, chosen, use_cache=cache)
     return spec.fit(train, progress)
 
 
 def cache_path(
     initializer: Initializer,
     train: Interactions,
-    directory: str | Path,
-) -> Path:
-    """Return the file that holds the vectors of this initialiser for this data, once fitted."""
-    key = canonical_hash(initializer.provenance(train.digest))
+    directory: str | Path | None = None,
+) -> Path | None:
+    """Return the file that holds the vectors of this initialiser for this data, once fitted.
+
+    None if the cache is off and no directory was named.
+    """
+    key = canonical_hash(initializer.provenance(train))
+    directory = cache_directory() if directory is None else directory
+    if directory is None:
+        return None
     return Path(directory) / "initializers" / f"{initializer.name}-{key}.safetensors"
 
 
@@ -116,16 +136,16 @@ def cached_fit(
     a warning.
     """
     initializer.check_device()
-    directory = cache_directory() if cache_dir is None else cache_dir
-    if directory is None or not use_cache:
-        return initializer.fit(train, progress=progress)
-    path = cache_path(initializer, train, directory)
-    if path.is_file():
+    path = cache_path(initializer, train, cache_dir) if use_cache else None
+    if path is not None and path.is_file():
         try:
             return _read_entry(path, initializer, train)
         except DataError as error:
             warn(f"1 cache entry was damaged and is fitted again: {error}")
-    embeddings = initializer.fit(train, progress=progress)
+    with kept_torch_threads():
+        embeddings = initializer.fit(train, progress=progress)
+    if path is None:
+        return embeddings
     try:
         embeddings.save(path)
     except DataError as error:
@@ -142,7 +162,7 @@ def _read_entry(
 ) -> InitialEmbeddings:
     embeddings = InitialEmbeddings.load(path)
     # The file name is a shortened hash: the provenance is compared in full.
-    expected = initializer.provenance(train.digest)
+    expected = initializer.provenance(train)
     for side, ids in (
         (embeddings.users, train.users),
         (embeddings.items, train.items),

@@ -26,16 +26,13 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from leporid.config import setting
 from leporid.data import Interactions
 from leporid.embeddings.arrays import Float32Array, Float64Array, Int32Array, Int64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.node2vec import bipartite_adjacency
 from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.errors import ConfigError
-from leporid.kernel import kernel
-from leporid.machine import kept_torch_threads
-from leporid.progress import ProgressLike
+from leporid.foundation import ProgressLike, kept_torch_threads, kernel, setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,9 @@ content), or if the method finds no neighbours for it. The vector of an isolated
 zero, and only isolated rows are zero: so every part of the library recognises them by
 `Embedding.isolated`. An initialiser clears them (`with_empty_rows`), scaling keeps them zero
 (`cleared`), and a model that begins with them draws small random numbers, a vector of its own
-for each row (`fill_isolated_rows`).
+for each row (`models/neural/tables.py`).
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -40,15 +39,3 @@ def cleared(
 ) -> Float32Array:
     """float32[n, d]: the vectors, with zeros in the rows that bool[n] `isolated` marks."""
     return np.where(isolated[:, None], np.float32(0), vectors)
-
-
-def fill_isolated_rows(
-    side: Embedding,
-    draw: Callable[[int], Float32Array],
-) -> Float32Array:
-    """float32[n, d]: a copy of the vectors in which `draw(count)` gives the isolated rows."""
-    vectors = np.array(side.vectors, dtype=np.float32)
-    isolated = side.isolated
-    if isolated.any():
-        vectors[isolated] = draw(int(isolated.sum()))
-    return vectors

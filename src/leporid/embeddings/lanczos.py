@@ -20,9 +20,8 @@ from scipy.linalg import eigh
 
 from leporid.embeddings.arrays import BoolArray, Float64Array, FloatArray
 from leporid.embeddings.laplacian import LaplacianOperator, Product
+from leporid.foundation import NullProgress, ProgressLike, on_each_share
 from leporid.graph import BLOCK, huge_zeros
-from leporid.machine import on_each_share
-from leporid.progress import NullProgress, ProgressLike
 
 MAX_PRODUCTS = 2000
 """Products with a block, at most."""

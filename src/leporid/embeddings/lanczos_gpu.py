@@ -10,8 +10,8 @@ from leporid.embeddings import lanczos
 from leporid.embeddings.arrays import BoolArray, Float64Array, FloatArray
 from leporid.embeddings.lanczos import Eigenpairs, EigenProblem
 from leporid.embeddings.laplacian import LaplacianOperator
+from leporid.foundation import one_thread_pool
 from leporid.graph import KnnGraph, tensors_on
-from leporid.machine import one_thread_pool
 
 WIDTH = 32
 """Columns of a block; the CPU has 16."""

@@ -17,8 +17,8 @@ from numba import get_num_threads as num_threads
 
 from leporid.embeddings.arrays import BoolArray, Float64Array, FloatArray
 from leporid.errors import ConfigError
+from leporid.foundation import on_each_share, on_each_thread
 from leporid.graph import BLOCK, Graph, KnnGraph, add_rows, even_shares, huge_zeros
-from leporid.machine import on_each_share, on_each_thread
 
 Product: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], None]
 """`product(x, scaled, out)`: out = M x for float[>= n, 16]; rows past n are zero; `scaled` is work

@@ -22,8 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import JsonValue, setting
-from leporid.data import IdMap, Interactions, ItemTable, item_features
+from leporid.data import (
+    IdMap,
+    Interactions,
+    ItemTable,
+    StoredInteractions,
+    item_features,
+)
 from leporid.embeddings.arrays import BoolArray, Float32Array, Int64Array
 from leporid.embeddings.content import check_item_file, item_file_digest
 from leporid.embeddings.estimators import Leporid
@@ -31,8 +36,8 @@ from leporid.embeddings.landmarks import Landmarks
 from leporid.embeddings.leporid import SpectralConfig, SpectralInitializer
 from leporid.embeddings.vectors import padded
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
+from leporid.foundation import JsonValue, ProgressLike, setting
 from leporid.graph import knn_graph
-from leporid.progress import ProgressLike
 
 _BLOCK = 16_000_000
 """Entries of a block of similarities."""
@@ -92,9 +97,11 @@ class LEPORIDContent(SpectralInitializer):
         """Return the estimator of one side, not fitted."""
         return super().estimator(landmarks).set_params(alpha=self.config.alpha)
 
-    def provenance(self, digest: str) -> dict[str, JsonValue]:
+    def provenance(
+        self, data: Interactions | StoredInteractions
+    ) -> dict[str, JsonValue]:
         content = item_file_digest(self.config.items)
-        return {**super().provenance(digest), "content": content}
+        return {**super().provenance(data), "content": content}
 
     def _fit_items(
         self,

@@ -16,7 +16,6 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from leporid.config import JsonValue, setting
 from leporid.data import Interactions
 from leporid.embeddings.arrays import Float32Array, Float64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
@@ -26,9 +25,14 @@ from leporid.embeddings.eigenpairs import (
     laplacian_eigenpairs,
 )
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded
+from leporid.foundation import (
+    JsonValue,
+    ProgressLike,
+    on_each_share,
+    resolve_threads,
+    setting,
+)
 from leporid.graph import KnnGraph, knn_graph
-from leporid.machine import on_each_share, resolve_threads
-from leporid.progress import ProgressLike
 
 DENSE_LIMIT = 4096
 """Nodes up to which a dense n x n float64 matrix (134 MB) is formed."""
@@ -65,7 +69,7 @@ class NetMF(Initializer):
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         matrix = train.csr()
-        provenance = self.provenance(train.digest)
+        provenance = self.provenance(train)
         users = self._embed(matrix, provenance, progress)
         items = self._embed(matrix.T.tocsr(), provenance, progress)
         return InitialEmbeddings(users, items)

@@ -18,13 +18,20 @@ import numba
 import numpy as np
 from scipy import sparse
 
-from leporid.config import setting
 from leporid.data import Interactions
 from leporid.embeddings.arrays import Float32Array, Float64Array, Int32Array, Int64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.vectors import InitialEmbeddings
-from leporid.kernel import kernel, next_state, randint, stream, to_bits, uniform
-from leporid.progress import ProgressLike
+from leporid.foundation import (
+    ProgressLike,
+    kernel,
+    next_state,
+    randint,
+    setting,
+    stream,
+    to_bits,
+    uniform,
+)
 
 _NODES_PER_REPLICA = 4096
 """Averaging replicas slows learning: small graphs get fewer of them."""

@@ -18,8 +18,8 @@ from scipy import sparse
 from leporid.embeddings.arrays import Float32Array, Float64Array, FloatArray, Int64Array
 from leporid.embeddings.landmarks import row_blocks, row_keys
 from leporid.embeddings.laplacian import regularized_degrees
+from leporid.foundation import ProgressLike, make_progress
 from leporid.graph import BinaryCSR, NearestRows, binary_csr
-from leporid.progress import ProgressLike, make_progress
 
 SMALLEST_EIGENVALUE = 1e-6
 """New rows are 0 in columns whose eigenvalue is nearer to zero."""

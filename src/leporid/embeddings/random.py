@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leporid.config import setting
 from leporid.data import Interactions
 from leporid.embeddings.arrays import Float32Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.vectors import InitialEmbeddings
-from leporid.progress import ProgressLike
+from leporid.foundation import ProgressLike, setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, TypedDict
 
-from leporid.config import SettingDescription
-from leporid.registry import Registry
+from leporid.foundation import Registry, SettingDescription
 
 if TYPE_CHECKING:
     from leporid.embeddings.base import Initializer

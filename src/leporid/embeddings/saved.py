@@ -7,9 +7,8 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-import leporid.artifacts as artifacts
-from leporid.config import JsonValue
 from leporid.errors import DataError
+from leporid.foundation import JsonValue, artifacts
 
 _ARRAYS = "spectral.safetensors"
 _DESCRIPTION = "spectral.json"

@@ -9,15 +9,19 @@ from typing import Literal
 import numpy as np
 
 from leporid.embeddings.isolated import cleared
-from leporid.embeddings.registry import available, get
+from leporid.embeddings.registry import get
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
+from leporid.errors import UnknownNameError
 
 
 def standardizes(method: str | None, otherwise: bool) -> bool:
     """Whether models z-score the vectors of `method`; `otherwise` for those of unknown origin."""
-    if method not in available():
+    if method is None:
         return otherwise
-    return get(method).standardize_by_default
+    try:
+        return get(method).standardize_by_default
+    except UnknownNameError:
+        return otherwise
 
 
 def scale_for_model(

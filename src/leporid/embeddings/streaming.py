@@ -6,14 +6,13 @@ out for the search, and the solver's basis; each step checks its need against th
 landmarks their graph is in memory, and the other rows are read a block at a time.
 """
 
-import hashlib
 import tempfile
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 
-from leporid.data import StoredInteractions, store_interactions, transpose
+from leporid.data import store_interactions, transpose
 from leporid.embeddings.base import Initializer
 from leporid.embeddings.estimators import Leporid
 from leporid.embeddings.lanczos import basis_size
@@ -29,6 +28,14 @@ from leporid.embeddings.leporid import (
 )
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError
+from leporid.foundation import (
+    ProgressLike,
+    format_bytes,
+    make_progress,
+    memory_left,
+    parse_memory,
+    resolve_threads,
+)
 from leporid.graph import (
     BLOCK,
     BinaryCSR,
@@ -36,8 +43,6 @@ from leporid.graph import (
     search_bytes,
     stored_knn_graph,
 )
-from leporid.machine import format_bytes, memory_left, parse_memory, resolve_threads
-from leporid.progress import ProgressLike, make_progress
 
 
 class StreamOptions(TypedDict, total=False):
@@ -92,7 +97,7 @@ def embed_stored(
         ) from None
     with folder as name:
         stored = store_interactions(source, name, limit, **log)
-        provenance = {**initializer.provenance(_digest(stored)), "memory": limit}
+        provenance = {**initializer.provenance(stored), "memory": limit}
 
         def embed(
             rows: BinaryCSR,
@@ -177,11 +182,3 @@ def _memory_left(what: str, needed: int, limit: int) -> int:
             f"--dim, or fewer --landmarks"
         )
     return left
-
-
-def _digest(stored: StoredInteractions) -> str:
-    hasher = hashlib.sha256(stored.indptr.data)
-    # No copy: the pages of the file are read in turn.
-    hasher.update(stored.items_of.data)
-    hasher.update((stored.users.digest + stored.items.digest).encode())
-    return hasher.hexdigest()[:16]

@@ -16,7 +16,7 @@ from leporid.embeddings.arrays import Float64Array
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.eigenpairs import column_signs
 from leporid.embeddings.vectors import InitialEmbeddings, padded
-from leporid.progress import ProgressLike
+from leporid.foundation import ProgressLike
 
 _DENSE_SIDE = 256
 """Up to this many rows or columns the dense decomposition is faster than the sparse solver."""

@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import check_has_checksum, read_arrays, write_arrays
-from leporid.config import JsonValue
 from leporid.data import IdMap
 from leporid.embeddings.arrays import BoolArray, Float32Array, Float64Array, FloatArray
 from leporid.errors import DataError, warn
+from leporid.foundation import JsonValue, check_has_checksum, read_arrays, write_arrays
 
 _FORMAT = "leporid.embeddings.3"
 """Format of the files, which `InitialEmbeddings.load` compares."""
@@ -143,10 +142,9 @@ class InitialEmbeddings:
             items, item_ids = _read_side(arrays, "items", provenance)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path} holds no embeddings: {error}") from None
-        if users.dim != items.dim:
-            raise DataError(
-                f"{path} has vectors of {users.dim} and of {items.dim} entries"
-            )
+        width = users.vectors.shape[1]
+        if width != items.vectors.shape[1]:
+            raise DataError(f"{path} has vectors of {width} and of {items.dim} entries")
         return cls(users, items, user_ids, item_ids)
 
     def aligned(
@@ -184,7 +182,7 @@ def _aligned(
     target: IdMap,
     draws: np.random.Generator,
 ) -> Embedding:
-    if ids is None or ids == target:
+    if ids is None or ids is target or ids == target:
         return embedding
     rows = ids.encode(target.ids)
     missing = np.flatnonzero(rows < 0)

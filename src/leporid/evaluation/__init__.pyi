@@ -11,6 +11,7 @@ from .metric_table import MetricTable as MetricTable
 from .metrics import FAMILIES as FAMILIES
 from .metrics import combine as combine
 from .metrics import ingredients as ingredients
+from .metrics import ndcg as ndcg
 from .metrics import parse_metric as parse_metric
 from .probe import Probe as Probe
 from .probe import probe as probe

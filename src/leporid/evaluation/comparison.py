@@ -1,7 +1,8 @@
 """Is one result better than another? `compare` two, `compare_all` of several, `holm` for a family.
 
 `compare_groups` compares results on different users.
-Whatever tells which of two results is better does so with a `Comparison` made here.
+Whatever tells which of two results is better does so with a `Comparison` made here, in the four
+words of `Comparison.outcome`.
 """
 
 import itertools
@@ -18,14 +19,17 @@ from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import linearized
 
-Outcome: TypeAlias = Literal["above", "level", "below"]
+Outcome: TypeAlias = Literal["better", "worse", "equivalent", "inconclusive"]
 Values: TypeAlias = NDArray[np.float64]
 UserValues: TypeAlias = MetricTable | Values
 """One evaluation: its table, float64[m] values per user, or float64[m, 2] precision and recall."""
 UserValuesBySeed: TypeAlias = UserValues | Mapping[int, UserValues]
 """One evaluation, or several of them by their seed."""
 
+EQUIVALENCE_MARGIN = 0.02
+"""Two results are equivalent if they differ by less than this share of the second."""
 _LEVEL = 0.95
+_VERBS = {"better": "beats", "worse": "loses to", "equivalent": "ties with"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,7 @@ class Comparison:
     """`mean_a - mean_b`."""
     low: float
     high: float
-    """95% interval of the difference."""
+    """95% interval of the difference; without end where nothing can be tested."""
     p_value: float
     """Two-sided. `holm` replaces it by the adjusted one."""
     n_users: int
@@ -50,30 +54,61 @@ class Comparison:
 
     @property
     def outcome(self) -> Outcome:
-        """'above' or 'below' where the p-value is at most 0.05, else 'level'.
+        """The result of a as compared with b, in one of four words.
 
-        For a comparison by itself: 'level' exactly where the interval holds zero.
+        'better' or 'worse': the p-value is at most 0.05. 'equivalent': it is not, and the whole 95%
+        interval lies within 2% of b (two one-sided tests at 2.5% each, not adjusted by `holm`).
+        'inconclusive': neither.
         """
-        if self.p_value > 1 - _LEVEL:
-            return "level"
-        return "above" if self.difference > 0 else "below"
+        if self.p_value <= 1 - _LEVEL:
+            return "better" if self.difference > 0 else "worse"
+        margin = EQUIVALENCE_MARGIN * abs(self.mean_b)
+        if max(-self.low, self.high) < margin:
+            return "equivalent"
+        return "inconclusive"
+
+    @property
+    def detectable(self) -> float:
+        """The smallest difference that this comparison by itself could tell from zero.
+
+        It is half the width of the interval. Within a family (`holm`) differences must be larger.
+        """
+        return (self.high - self.low) / 2
 
     @property
     def percent(self) -> float:
         """The difference in percent of b."""
         return 100 * self.difference / self.mean_b if self.mean_b else math.inf
 
+    @property
+    def detectable_percent(self) -> float:
+        """`detectable` in percent of b."""
+        return 100 * self.detectable / self.mean_b if self.mean_b else math.inf
+
+    def interval(self) -> str:
+        """Return the 95% interval as text."""
+        if math.isinf(self.detectable):
+            return "[no interval: too few users]"
+        return f"[{self.low:+.4f}, {self.high:+.4f}]"
+
     def describe(self) -> str:
         """Return one sentence: the outcome, the difference and its interval."""
-        word = "level with" if self.outcome == "level" else self.outcome
-        return (
-            f"{self.name_a} is {word} {self.name_b} in {self.metric}: {self.difference:+.4f} "
-            f"[{self.low:+.4f}, {self.high:+.4f}]"
-        )
+        numbers = f"{self.difference:+.4f} {self.interval()}"
+        if verb := _VERBS.get(self.outcome):
+            return f"{self.name_a} {verb} {self.name_b} in {self.metric}: {numbers}"
+        return f"{self.name_a} against {self.name_b} in {self.metric} is inconclusive: {numbers}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-able values, the outcome among them."""
-        return {**asdict(self), "n_seeds": list(self.n_seeds), "outcome": self.outcome}
+        """Return plain JSON-able values, the outcome among them; None for an end without limit."""
+        known = math.isfinite(self.detectable)
+        return {
+            **asdict(self),
+            "low": self.low if known else None,
+            "high": self.high if known else None,
+            "detectable": self.detectable if known else None,
+            "n_seeds": list(self.n_seeds),
+            "outcome": self.outcome,
+        }
 
 
 def compare(
@@ -133,9 +168,10 @@ def compare_groups(
 ) -> Comparison:
     """Compare the values float64[m] and float64[n] of two groups of users by Welch's t-test.
 
-    With fewer than two users in a group, or where nothing varies, the p-value is 1.
+    With fewer than two users in a group, or where nothing varies, the p-value is 1 and the interval
+    has no end.
     """
-    test = _Test(margin=0.0, p_value=1.0)
+    test = _UNKNOWN
     if min(len(a), len(b)) > 1 and a.var() + b.var() > 0:
         welch = scipy.stats.ttest_ind(a, b, equal_var=False)
         low, high = welch.confidence_interval(_LEVEL)
@@ -158,6 +194,10 @@ class _Test(NamedTuple):
     margin: float
     """Half the width of the 95% interval of the difference."""
     p_value: float
+
+
+_UNKNOWN = _Test(margin=math.inf, p_value=1.0)
+"""Too few users to test anything."""
 
 
 def _comparison(
@@ -246,7 +286,7 @@ def _t_test(
     n_users = a.shape[1]
     difference = float(a.mean() - b.mean())
     if n_users < 2:
-        return _Test(margin=0.0, p_value=1.0)
+        return _UNKNOWN
     difference_by_user = a.mean(axis=0) - b.mean(axis=0)
     variance = float(np.var(difference_by_user, ddof=1)) / n_users
     # Satterthwaite's denominator: each variance squared over its degrees of freedom.

@@ -12,8 +12,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from leporid.arguments import checks_arguments, described, takes_exclude_seen
-from leporid.data import Interactions, Part, Sequences, Split, expect
+from leporid.data import Part, Sequences, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES
@@ -22,18 +21,22 @@ from leporid.evaluation.scorers import (
     Evaluable,
     FittedModel,
     Scores,
-    check_not_fitted_on,
     score_function,
 )
 from leporid.evaluation.strata import popularity_class
-from leporid.kernel import kernel
-from leporid.progress import Progress, make_progress
+from leporid.foundation import (
+    Progress,
+    checks_arguments,
+    chunk_rows,
+    described,
+    kernel,
+    make_progress,
+)
 from leporid.ranking import (
     BoundRules,
     Indices,
     NanScoreError,
     TopK,
-    chunk_rows,
     masked_top_k,
     masked_top_k_torch,
 )
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
 Counts: TypeAlias = NDArray[np.int32]
 
 
-@takes_exclude_seen
 @checks_arguments({"batch_size": 1})
 def evaluate(  # noqa: PLR0913 (options are spelled out)
     model: Evaluable,
@@ -80,66 +82,62 @@ def evaluate(  # noqa: PLR0913 (options are spelled out)
         so where the split (`Split.include_seen`) or the model was made for it
     rules : what the lists must and should contain, `Rules.bind(model.item_columns(items))`
     """
-    expect(split, Split, "evaluate(model, split)")
-    if part not in ("valid", "test"):
-        raise UnknownNameError("part", str(part), ["valid", "test"])
     cuts = _cut_offs(at)
     families = _families(metrics)
+    if rules is not None:
+        _check_rules(rules, model)
+    score = None
+    if not isinstance(model, TopK | Recommendations):
+        score = score_function(model, split, part)
     if include_seen is None:
         include_seen = split.include_seen
         if isinstance(model, FittedModel):
             include_seen = include_seen or model.fitting.include_seen
-    _check_rules(rules, model)
 
-    held_out, repeated = _items_to_find(split, part, include_seen)
-    to_find = held_out.sequences()
-    users = np.flatnonzero(np.diff(to_find.indptr)).astype(np.int32)
+    held_out = split.held_out(part, include_seen)
+    users = held_out.users
     n = cuts[-1]
     if isinstance(model, Recommendations):
         top = model.lists(split, users, n).items
     elif isinstance(model, TopK):
         top = _given_lists(model, split, users, n)
-    else:
-        check_not_fitted_on(model, split.part(part).target_events, part)
-        known = split.known(part)
-        score = score_function(model, split, known.sequences())
-        excluded = known.excluded_items(include_seen)
+    elif score is not None:
         reporter = make_progress(progress)
         step = chunk_rows(split.n_items, batch_size)
         reporter.start("evaluate", total=len(users))
         top = np.empty((len(users), n), dtype=np.int32)
         for start in range(0, len(users), step):
             chunk = users[start : start + step]
-            seen = excluded.take(chunk)
+            seen = held_out.excluded.take(np.arange(start, start + len(chunk)))
             top[start : start + step] = _best_items(
-                score(chunk), chunk, split, n, seen, rules
+                score(chunk, held_out.known), chunk, split, n, seen, rules
             )
             reporter.advance(len(chunk))
         reporter.close()
 
-    popularity = split.train.popularity
+    popularity = held_out.popularity
     hits, relevant, cold_relevant = _find_hits(
         top,
         users,
-        (to_find.indptr, to_find.items),
+        (held_out.to_find.indptr, held_out.to_find.items),
         popularity_class(popularity),
         popularity,
     )
     return MetricTable(
         user=users,
-        users=split.users,
+        users=split.train.users,
         top=top,
         hits=np.asfortranarray(hits),  # metrics add up ranks over all users at once
         relevant=relevant,
         cold_relevant=cold_relevant,
-        activity=np.diff(split.train.sequences().indptr).astype(np.int32),
+        activity=held_out.activity,
         popularity=popularity,
         at=cuts,
         families=families,
         part=part,
         protocol=split.protocol,
         include_seen=include_seen,
-        repeated=repeated,
+        repeated=held_out.repeated,
     )
 
 
@@ -164,12 +162,10 @@ def _families(metrics: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _check_rules(
-    rules: BoundRules | None,
+    rules: BoundRules,
     model: Evaluable,
 ) -> None:
     """Refuse rules that are not bound, and rules for lists that exist already."""
-    if rules is None:
-        return
     if not isinstance(rules, BoundRules):
         raise ConfigError(
             f"rules must be bound to the items of the model, "
@@ -179,27 +175,6 @@ def _check_rules(
         raise ConfigError(
             "lists are evaluated as given: rules need a model or its scores"
         )
-
-
-def _items_to_find(
-    split: Split,
-    part: Part,
-    include_seen: bool,
-) -> tuple[Interactions, int]:
-    """Return the items to find, each once, and how many others their users have already."""
-    held_out = split.targets(part, include_seen)
-    n_distinct = np.count_nonzero(split.part(part).target_events.is_first)
-    if not n_distinct:
-        what = "is empty" if not len(split.part(part)) else "has no target event"
-        raise DataError(
-            f"the {part} part of the split {what}: there is nothing to evaluate on"
-        )
-    if not len(held_out):
-        raise DataError(
-            f"the users have all their {part} items already: include_seen=True (--include-seen) "
-            f"lets known items be recommended again"
-        )
-    return held_out, int(n_distinct) - len(held_out)
 
 
 def _best_items(

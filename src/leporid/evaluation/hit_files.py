@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_path
 from leporid.data import in_words
 from leporid.errors import DataError
+from leporid.foundation import atomic_path
 
 Ints: TypeAlias = NDArray[np.int32]
 HIT_COLUMNS = ("user", "hits", "relevant")

@@ -11,7 +11,6 @@ import pyarrow.csv
 import scipy
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_path
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics, strata
@@ -25,6 +24,7 @@ from leporid.evaluation.hit_files import (
     write_parquet,
 )
 from leporid.evaluation.metrics import Hits, Values
+from leporid.foundation import JsonValue, atomic_path
 
 _OF_ALL_LISTS = ("Coverage", "Gini")
 """Metrics that measure all lists together."""
@@ -103,7 +103,7 @@ class MetricTable:
     @property
     def skipped(self) -> int:
         """Users left out because they have no item to find."""
-        return len(self.users) - len(self.user)
+        return len(self.users) - len(self)
 
     @property
     def has_lists(self) -> bool:
@@ -182,6 +182,26 @@ class MetricTable:
             for name in self._names(stratum)
             if name.partition("@")[0] not in _OF_ALL_LISTS
         }
+
+    def summary(self) -> dict[str, JsonValue]:
+        """Return what a record keeps besides the means: intervals, users and items left out."""
+        longest = max(self.at)
+        bounded = [f"{family}@{longest}" for family in ("NDCG", "HR", "F1")]
+        facts: dict[str, JsonValue] = {
+            "skipped_users": self.skipped,
+            "cold_users": self.cold,
+            "confidence_95": {
+                name: list(self.confidence(name)[1:]) for name in bounded
+            },
+        }
+        if self.protocol.startswith("cold-items"):
+            facts["cold_item_metrics"] = {**self.mean(strata.COLD_ITEMS)}
+            facts["warm_item_metrics"] = {**self.mean(strata.WARM_ITEMS)}
+        if self.repeated:
+            facts["repeated_items"] = self.repeated
+        if self.cold:
+            facts["cold_metrics"] = {**self.mean(strata.COLD_USERS)}
+        return facts
 
     def same_users(self, other: Self) -> bool:
         """Return whether both were evaluated on the same users with as many items to find each."""

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.arguments import checks_arguments, described
-from leporid.data import IdMap, Part, Sequences, Split, expect
+from leporid.data import IdMap, Part, Sequences, Split
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.scorers import ScoreFunction
-from leporid.ranking import Indices, chunk_rows
+from leporid.foundation import checks_arguments, chunk_rows, described
+from leporid.ranking import Indices
 
 QUARTILES = tuple(f"activity-q{i}" for i in range(1, 5))
 Floats: TypeAlias = NDArray[np.floating]
@@ -101,7 +101,6 @@ def probe(
     last : how many of a user's newest items make their profile
     neighbours : how many of the nearest users are asked
     """
-    expect(split, Split, "probe(vectors, split)")
     users, items = _vectors_of_split(vectors, split)
     scorers: dict[str, ScoreFunction] = {}
     if items is not None:

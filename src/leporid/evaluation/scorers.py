@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.arguments import described
 from leporid.data import IdMap, Interactions, Part, Sequences, Split
 from leporid.errors import ConfigError, DataError, article
 from leporid.evaluation.recommendations import Recommendations
+from leporid.foundation import described
 from leporid.ranking import Indices, TopK
 
 if TYPE_CHECKING:
@@ -89,9 +89,12 @@ Evaluable: TypeAlias = (
 def score_function(
     model: Evaluable,
     split: Split,
-    known: Sequences,
-) -> Callable[[Indices], Scores | torch.Tensor]:
-    """Return one function from user indices to scores, whatever the model is."""
+    part: Part,
+) -> Callable[[Indices, Sequences], Scores | torch.Tensor]:
+    """Return one function of user indices and histories to scores, whatever the model is.
+
+    A model of other users or items than those of the split is refused.
+    """
     if isinstance(model, type):
         raise ConfigError(
             f"cannot evaluate {described(model)}: make a model of it and fit that, "
@@ -99,14 +102,15 @@ def score_function(
         )
     if isinstance(model, np.ndarray):
         return _rows_of(model, split)
-    if isinstance(model, KnowsIds):
-        _check_ids(model, split)
+    _check_model(model, split, part)
     if isinstance(model, TensorScorer):
-        return lambda users: on_cuda_or_numpy(model.score_tensor(users, history=known))
+        return lambda users, known: on_cuda_or_numpy(
+            model.score_tensor(users, history=known)
+        )
     if isinstance(model, Scorer):
-        return lambda users: np.asarray(model.score(users, history=known))
+        return lambda users, known: np.asarray(model.score(users, history=known))
     if callable(model):
-        return lambda users: np.asarray(model(users, known))
+        return lambda users, known: np.asarray(model(users, known))
     raise ConfigError(
         f"cannot evaluate {article(type(model).__name__)}: give a model with "
         f"score(users, history), a function, an array of scores, a TopK or Recommendations"
@@ -116,7 +120,7 @@ def score_function(
 def _rows_of(
     scores: Scores,
     split: Split,
-) -> Callable[[Indices], Scores]:
+) -> ScoreFunction:
     """Return the function that looks users up in an array of scores."""
     if scores.shape != (split.n_users, split.n_items):
         raise DataError(
@@ -124,7 +128,7 @@ def _rows_of(
             f"{split.n_items} items"
         )
 
-    def rows(users: Indices) -> Scores:
+    def rows(users: Indices, _: Sequences) -> Scores:
         are_consecutive = np.ptp(users) < len(users)
         if are_consecutive:
             return scores[users[0] : users[-1] + 1]  # not copied
@@ -133,16 +137,27 @@ def _rows_of(
     return rows
 
 
-def _check_ids(
-    model: KnowsIds,
+def _check_model(
+    model: Evaluable,
     split: Split,
+    part: Part,
 ) -> None:
-    """Refuse a model that was fitted on other users or items than those of the split."""
+    """Refuse a model of other users or items, and a final one, which was fitted on `part` too."""
+    if isinstance(model, FittedModel) and model.fitting.final:
+        pairs = _pairs(model.train.target_events)
+        if np.isin(_pairs(split.part(part).target_events), pairs).any():
+            raise DataError(
+                f"this is a final model, fitted on the {part} part too: evaluate the validated "
+                f"one (the run's folder, or model.validated after "
+                f"leporid.train(..., final=True))"
+            )
+    if not isinstance(model, KnowsIds):
+        return
     for side, fitted, ids in (
-        ("users", model.users, split.users),
-        ("items", model.items, split.items),
+        ("users", model.users, split.train.users),
+        ("items", model.items, split.train.items),
     ):
-        if isinstance(fitted, IdMap) and fitted != ids:
+        if fitted is not ids and isinstance(fitted, IdMap) and fitted != ids:
             raise DataError(
                 f"the model was fitted on other {side} than those of the split: "
                 f"load and filter the data as for the fit"
@@ -152,21 +167,6 @@ def _check_ids(
 def on_cuda_or_numpy(scores: torch.Tensor) -> Scores | torch.Tensor:
     """Return a CUDA tensor unchanged, any other as a numpy array (the faster path on a CPU)."""
     return scores if scores.is_cuda else np.asarray(scores.detach())
-
-
-def check_not_fitted_on(
-    model: Evaluable,
-    held_out: Interactions,
-    part: Part,
-) -> None:
-    """Refuse a final model that was fitted on the held-out part, which it would seem to predict."""
-    if not isinstance(model, FittedModel) or not model.fitting.final:
-        return
-    if np.isin(_pairs(held_out), _pairs(model.train.target_events)).any():
-        raise DataError(
-            f"this is a final model, fitted on the {part} part too: evaluate the validated one "
-            f"(the run's folder, or model.validated after leporid.train(..., final=True))"
-        )
 
 
 def _pairs(data: Interactions) -> NDArray[np.int64]:

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from leporid.foundation import ProgressLike
 from leporid.graph.nearest_block import NearestBlock
 from leporid.graph.types import BinaryCSR, KnnGraph, Side
-from leporid.progress import ProgressLike
 
 BLOCK_ENTRIES = {"cuda": 2**28, "cpu": 2**22}
 """Pairs of rows compared at once, by kind of device: about 20 bytes each at the peak."""

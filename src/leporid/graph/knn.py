@@ -10,15 +10,22 @@ from typing import BinaryIO, TypeAlias
 
 import numpy as np
 
-from leporid.arguments import checks_arguments
-from leporid.artifacts import Array
 from leporid.errors import GraphError
+from leporid.foundation import (
+    Array,
+    NullProgress,
+    ProgressLike,
+    check_device,
+    checks_arguments,
+    format_bytes,
+    make_progress,
+    on_each_share,
+    resolve_threads,
+)
 from leporid.graph.kernels.layout import NeighbourLists
 from leporid.graph.kernels.symmetrise import add_lacking, merge_rows, row_limits
 from leporid.graph.neighbours import directed_neighbours, usable_k
 from leporid.graph.types import BinaryCSR, KnnGraph, Side, Similarity, binary_csr
-from leporid.machine import check_device, format_bytes, on_each_share, resolve_threads
-from leporid.progress import NullProgress, ProgressLike, make_progress
 
 SYMMETRIC = ("jaccard", "cosine")
 """Similarities with sim(i, j) = sim(j, i) to the bit."""
@@ -56,7 +63,7 @@ def knn_graph(
     similarity : "jaccard" or "cosine"; a GPU computes the first, the CPU both.
     device : "cpu", "cuda" (or "cuda:1"), or "auto" for CUDA where it exists and the data is large.
     threads : None for all cores this process may use.
-    progress : True for a bar, or an object of your own (`leporid.progress`).
+    progress : True for a bar, or an object of your own (`ProgressLike`).
     """
     check_device(device)
     if similarity not in SYMMETRIC:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
+from leporid.foundation import Integer, kernel, on_each_share, resolve_threads
 from leporid.graph.kernels.search import kth_largest
 from leporid.graph.types import BinaryCSR, binary_csr
-from leporid.kernel import Integer, kernel
-from leporid.machine import on_each_share, resolve_threads
 
 BLOCK_ROWS = 1024
 """New rows in a block of sums."""

@@ -7,12 +7,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
+from leporid.foundation import (
+    ProgressLike,
+    make_progress,
+    on_each_thread,
+    resolve_threads,
+)
 from leporid.graph.kernels import layout
 from leporid.graph.kernels.layout import NeighbourLists
 from leporid.graph.kernels.search import search_rows
 from leporid.graph.types import BinaryCSR, Similarity, binary_csr
-from leporid.machine import on_each_thread, resolve_threads
-from leporid.progress import ProgressLike, make_progress
 
 BATCHES = 40
 """Calls into the kernel; progress is shown, and an interrupt seen, between them."""
@@ -70,7 +74,7 @@ def top_k_neighbours(  # noqa: PLR0913 (options are spelled out)
         `leporid.graph.types` has the formulas.
     shrink : added to the denominator.
     threads : None for all cores this process may use.
-    progress : True for a bar, or an object of your own (`leporid.progress`).
+    progress : True for a bar, or an object of your own (`ProgressLike`).
     """
     measure = Similarity(
         similarity,

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid import data
-from leporid.arguments import described, is_table
 from leporid.errors import GraphError, UnknownNameError
+from leporid.foundation import described, is_table
 
 Block: TypeAlias = NDArray[Any]
 """float32[n, c] or float64[n, c], what a graph is multiplied with."""

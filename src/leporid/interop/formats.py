@@ -16,10 +16,10 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-import leporid.artifacts as artifacts
 from leporid.data import VECTOR_READERS, IdMap, Split, write_log
 from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.foundation import artifacts
 from leporid.models import find_model, read_trained
 
 Notes = Mapping[str, object]

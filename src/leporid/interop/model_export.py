@@ -6,12 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
+from leporid.foundation import atomic_folder, chunk_rows, write_json
 from leporid.interop.targets import TARGETS
 from leporid.interop.vectors import MOVED, Changes, ModelVectors, Positions, refreshed
 from leporid.models import Recommender
-from leporid.ranking import chunk_rows
 
 _ROUNDING = 1e-5
 """Scores that differ by at most this share of the largest are equal: sums are rounded."""

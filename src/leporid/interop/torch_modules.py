@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.arguments import checks_arguments, described
 from leporid.data import IdMap
 from leporid.embeddings import Embedding, InitialEmbeddings, standardize, standardizes
 from leporid.errors import ConfigError, DataError, import_extra
+from leporid.foundation import checks_arguments, described
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
 from leporid.interop.torch_tables import (

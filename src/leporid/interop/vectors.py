@@ -13,8 +13,9 @@ from scipy.linalg import orthogonal_procrustes
 
 from leporid.data import VECTOR_READERS, IdMap, Sequences
 from leporid.errors import ConfigError, DataError
+from leporid.foundation import chunk_rows
 from leporid.models import Recommender, find_model
-from leporid.ranking import chunk_rows, masked_top_k
+from leporid.ranking import masked_top_k
 
 MOVED = 0.1
 """A vector that moves by less than this share of its side's median length is not written."""

@@ -4,8 +4,9 @@
 and name it in `registry.py`.
 
 base            `Recommender`: the interface of every model
+baselines       Simple models that a training has to beat, fitted and validated first
 blend           Blend: several models as one, their rankings averaged
-callbacks       `Callback`: told about a training, and able to end it
+callbacks       `Callback`: told about a training, and able to end it; `JsonLines` for machines
 closed_form/    Models that are computed rather than trained, one file each
 context         `FitContext`: how a fit runs, as opposed to what is fitted
 feature_tables  Feature tables of items and users: whether they help, on validation

@@ -8,23 +8,42 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from leporid.arguments import checks_arguments, takes_exclude_seen
-from leporid.config import Config, JsonValue, SettingValue
-from leporid.data import IdMap, Interactions, Sequences, Split
+from leporid.data import (
+    Frame,
+    IdMap,
+    Interactions,
+    Sequences,
+    Split,
+    frame_like,
+    is_frame,
+)
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import (
     ConfigError,
     DataError,
     NotFittedError,
+    UnknownIdError,
     article,
     warn,
+)
+from leporid.foundation import (
+    Config,
+    JsonValue,
+    Progress,
+    ProgressLike,
+    SearchSpace,
+    SettingValue,
+    checks_arguments,
+    described,
+    from_mapping,
 )
 from leporid.models import registry
 from leporid.models.context import FitContext
@@ -40,9 +59,9 @@ from leporid.models.saved_models import (
     read_saved,
     write_saved,
 )
-from leporid.progress import Progress, ProgressLike
 from leporid.ranking import (
     Allowed,
+    AskedUsers,
     BoundRules,
     ExtensionUnsupportedError,
     HistoryUnsupportedError,
@@ -54,8 +73,11 @@ from leporid.ranking import (
     Lists,
     Scores,
     TopK,
+    Unknown,
+    UnknownPair,
     VectorsUnsupportedError,
     allowed_items,
+    asked_users,
     check_list,
     check_n,
     history_indices,
@@ -64,10 +86,13 @@ from leporid.ranking import (
     item_list_schema,
     list_frames,
     list_schema,
+    most_similar,
     padded_lists,
+    rank_asked,
     rank_in_chunks,
+    rank_users,
+    score_frame,
 )
-from leporid.search_space import SearchSpace
 
 if TYPE_CHECKING:
     import torch
@@ -79,10 +104,16 @@ class Recommender(abc.ABC):
     """Base class of all models. Scores are float32, higher is better.
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
-    not, and `include_seen` says whether lists may show what a user has already; None does as the
-    model was fitted (`train(..., include_seen=True)`). What a user dislikes is always
-    excluded. `rules` are `Rules.bind(model.item_columns(items))`. An unknown id is an
-    `UnknownIdError`; in a history it is left out and counted in a `LeporidWarning`.
+    not: ids for everybody, a list of ids for each user (of any lengths, None is padding), or a
+    frame with columns of users and items. `include_seen` says whether lists may show what a user
+    has already; None does as the model was fitted (`train(..., include_seen=True)`). What a user
+    dislikes is always excluded. `rules` are `Rules.bind(model.item_columns(items))`.
+
+    `unknown` says what becomes of a user whom the model does not know, and of a history without
+    items that it knows: "error" raises an `UnknownIdError`, "skip" gives no list, "popular" gives
+    the items with most interactions, whose number is the score. The last two count them in a
+    `LeporidWarning`, and leave unknown items of `only` and `exclude` out. So are unknown items of
+    a history in any case.
     """
 
     name: ClassVar[str]
@@ -260,7 +291,7 @@ class Recommender(abc.ABC):
         self._begin(split, context)
         self._fit(split, seed, context)
         self._known = split.train_valid
-        self.fitting = self.fitting.replace(seed=seed)
+        self.fitting = replace(self.fitting, seed=seed)
         self._finish(split, seed, context)
         return self
 
@@ -287,16 +318,16 @@ class Recommender(abc.ABC):
             include_seen=self.fitting.include_seen,
         )
         refitted = self._refit(final_split, init, context)
-        refitted.fitting = refitted.fitting.replace(final=True)
+        refitted.fitting = replace(refitted.fitting, final=True)
         return refitted
 
-    @takes_exclude_seen
     @checks_arguments()
     def recommend(
         self,
         users: object,
         n: int = 10,
         *,
+        unknown: Unknown = "error",
         include_seen: bool | None = None,
         only: Ids = None,
         exclude: Ids = None,
@@ -305,20 +336,28 @@ class Recommender(abc.ABC):
         """Return the best `n` items for known users, by external id.
 
         Returns `(items, scores)`, of shape [n] for one id and [m, n] for several; where fewer than
-        n items remain, None and -inf fill the row.
+        n items remain, None and -inf fill the row. `recommend_frame` takes and returns frames.
         """
-        indices = id_indices(self.users, users)
-        allowed = allowed_items(self.items, only, exclude, rules)
-        top = self._top_k(indices, n, include_seen, allowed)
-        return self._external(top, is_id(users))
+        if users is None or is_frame(users):
+            raise DataError(
+                f"recommend takes one user id or a list of user ids, not {described(users)}: "
+                f"recommend_frame takes frames, and None for all users"
+            )
+        is_single = is_id(users)
+        asked = asked_users(
+            self.users, [users] if is_single else users, unknown, self.name
+        )
+        allowed = allowed_items(self.users, self.items, asked, only, exclude, rules)
+        top = rank_users(self, asked, n, include_seen, allowed)
+        return self._external(top, is_single)
 
-    @takes_exclude_seen
     @checks_arguments()
     def recommend_history(
         self,
         histories: Sequence[Any],
         n: int = 10,
         *,
+        unknown: Unknown = "error",
         include_seen: bool | None = None,
         only: Ids = None,
         exclude: Ids = None,
@@ -326,45 +365,84 @@ class Recommender(abc.ABC):
     ) -> Lists:
         """Return the best `n` items for new users, from lists of item ids in time order, or one.
 
-        A history of which the model knows no item is an `UnknownIdError`.
+        Shaped as in `recommend`. With `unknown="popular"`, an empty history gets popular items.
         """
         check_list(histories)
         histories = list(histories)
         is_single = len(histories) > 0 and is_id(histories[0])
         if is_single:
             histories = [histories]
-        rows = history_indices(self.items, histories, self.name)
-        allowed = allowed_items(self.items, only, exclude, rules)
-        top = rank_in_chunks(
-            lambda part: self.score_histories(rows[part]),
-            count=len(rows),
-            n=n,
-            n_items=self.known.n_items,
-            seen=None if self.shows(include_seen) else Sequences.from_rows(rows),
-            allowed=allowed,
+        rows = history_indices(self.items, histories, self.name, unknown)
+        asked = AskedUsers.of_histories(
+            np.array([len(r) > 0 for r in rows], bool), unknown
         )
+        asked.warn_of_unknown(f"histories have no item that {self.name} knows", 3)
+        allowed = allowed_items(self.users, self.items, asked, only, exclude, rules)
+        seen = Sequences.from_rows(rows)
+
+        def rank(places: NDArray[np.integer]) -> TopK:
+            known = [rows[place] for place in places]
+            return rank_in_chunks(
+                lambda part: self.score_histories(known[part]),
+                count=len(known),
+                n=n,
+                n_items=self.known.n_items,
+                seen=None if self.shows(include_seen) else seen.take(places),
+                allowed=None if allowed is None else allowed.take(places),
+            )
+
+        top = rank_asked(asked, rank, n, self.known, allowed)
         return self._external(top, is_single)
 
-    @takes_exclude_seen
     @checks_arguments()
     def recommend_frame(
         self,
         users: object = None,
         n: int = 10,
         *,
+        unknown: Unknown = "error",
         include_seen: bool | None = None,
         only: Ids = None,
         exclude: Ids = None,
         rules: BoundRules | None = None,
         progress: Progress = None,
-    ) -> pa.Table:
-        """Return lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
-        allowed = allowed_items(self.items, only, exclude, rules)
-        frames = list_frames(self, users, n, include_seen, allowed, progress)
-        no_lists = list_schema(self.users, self.items).empty_table()
-        return pa.concat_tables([no_lists, *frames])
+    ) -> Frame:
+        """Return lists of many users (None: of all) as a frame: `user`, `rank`, `item`, `score`.
 
-    @takes_exclude_seen
+        `users` are ids, or a frame with a column of users, each of whom counts once. A pandas or
+        polars frame or series gives such a frame; all else a pyarrow table. Nothing is padded: a
+        user with fewer than `n` items has fewer rows.
+        """
+        if is_id(users):
+            users = [users]
+        asked = asked_users(self.users, users, unknown, self.name).distinct()
+        allowed = allowed_items(self.users, self.items, asked, only, exclude, rules)
+        names = asked.names(self.users)
+        frames = list_frames(self, asked, names, n, include_seen, allowed, progress)
+        no_lists = list_schema(names, self.items).empty_table()
+        return frame_like(users, pa.concat_tables([no_lists, *frames]))
+
+    @checks_arguments()
+    def score_pairs(
+        self,
+        pairs: object,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        unknown: UnknownPair = "error",
+    ) -> Frame:
+        """Return a frame of users and items with one more column, the `score` of each pair.
+
+        Rows, columns and their order stay, in a pandas or polars frame; all else gives a pyarrow
+        table. `user` and `item` name the columns if their names are unusual. With
+        `unknown="skip"`, the score of a pair is missing where the model does not know the user or
+        the item; a warning counts them. To rank candidates of each user, give them to
+        `recommend_frame` as `only`.
+        """
+        roles = {"user": user, "item": item}
+        return score_frame(self.score, self.users, self.items, pairs, roles, unknown)
+
+    @checks_arguments()
     def top_k(
         self,
         users: Indices,
@@ -376,7 +454,8 @@ class Recommender(abc.ABC):
     ) -> TopK:
         """Return what `recommend` does, as item indices for user indices."""
         users = self._check_users(users)
-        allowed = allowed_items(self.items, only, exclude)
+        asked = AskedUsers.by_index(users)
+        allowed = allowed_items(self.users, self.items, asked, only, exclude)
         return self._top_k(users, n, include_seen, allowed)
 
     @checks_arguments()
@@ -388,9 +467,21 @@ class Recommender(abc.ABC):
         """
         check_n(n)
         indices = id_indices(self.items, items)
-        neighbours = ItemNeighbours(self.known, n, indices.tolist())
-        similar = [neighbours.similar(int(item), n) for item in indices]
-        return self._external(padded_lists(similar, n), is_id(items))
+        top = most_similar(self.known.csr().T.tocsr(), indices, n)
+        return self._external(top, is_id(items))
+
+    @checks_arguments()
+    def similar_users(self, users: object, n: int = 10) -> Lists:
+        """Return the `n` users most like a user, or like each of several, by the items they share.
+
+        The similarity is the Jaccard index of the two sets of items, whatever the model. Shaped
+        as in `recommend`.
+        """
+        check_n(n)
+        indices = id_indices(self.users, users)
+        top = most_similar(self.known.csr(), indices, n)
+        similar = self.users.externals(top.items)
+        return (similar[0], top.scores[0]) if is_id(users) else (similar, top.scores)
 
     @checks_arguments()
     def item_lists(self, n: int = 10) -> pa.Table:
@@ -445,7 +536,7 @@ class Recommender(abc.ABC):
         saved = SavedModel(
             name=self.name,
             config=self.config.to_dict(),
-            fitting=self.fitting.to_dict(),
+            fitting=asdict(self.fitting),
             learnt=self._arrays(),
             known=self.known,
             train=self.train,
@@ -471,7 +562,7 @@ class Recommender(abc.ABC):
             )
         config = model_class.config_class.from_dict(saved.config)
         model: Self = model_class(config)
-        model.fitting = Fitting.from_dict(saved.fitting)
+        model.fitting = from_mapping(Fitting, saved.fitting)
         model._known = saved.known
         model._train = saved.train
         try:
@@ -531,8 +622,9 @@ class Recommender(abc.ABC):
             )
         # A final fit comes after one that has said so.
         is_final = split.protocol == "everything"
-        can_ignore_weights = not (self.uses_weights or self.combines or is_final)
-        if can_ignore_weights and split.train.has_weights:
+        uses_weights = self.uses_weights or self.combines
+        has_weights = split.train.weight is not None and split.train.has_weights
+        if has_weights and not uses_weights and not is_final:
             warn(
                 f"{self.name} cannot use weights: every interaction counts the same "
                 f"(see `leporid models`)",
@@ -566,7 +658,7 @@ class Recommender(abc.ABC):
         users: Indices,
         n: int,
         include_seen: bool | None,
-        allowed: Allowed,
+        allowed: Allowed | None,
     ) -> TopK:
         """Return the best `n` allowed items for user indices."""
         excluded = self.known.excluded_items(self.shows(include_seen))
@@ -605,8 +697,19 @@ class Recommender(abc.ABC):
             raise DataError("its scores are NaN or infinite, train it again")
 
     def _check_users(self, users: object) -> Indices:
-        """Return user indices as an array; those that do not exist are refused."""
-        return self.train.users.checked(users)
+        """Return user indices as int32[n]; those that do not exist are refused."""
+        rows = np.atleast_1d(np.asarray(users))
+        if rows.size and not np.issubdtype(rows.dtype, np.integer):
+            raise UnknownIdError(
+                f"user indices must be whole numbers, not {rows.dtype}"
+            )
+        n_users = self.train.n_users
+        wrong = rows[(rows < 0) | (rows >= n_users)]
+        if len(wrong):
+            raise UnknownIdError(
+                f"no user has the index {wrong[0]}: there are {n_users}"
+            )
+        return np.ascontiguousarray(rows, dtype=np.int32)
 
     def _if_fitted(self, value: T | None) -> T:
         """Return what a fit has set; a model that is not fitted is refused."""

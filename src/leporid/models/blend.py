@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Config, SettingValue, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import ConfigError, DataError
@@ -23,6 +22,13 @@ from leporid.evaluation import (
     ingredients,
     parse_metric,
 )
+from leporid.foundation import (
+    Config,
+    ProgressLike,
+    SettingValue,
+    from_mapping,
+    setting,
+)
 from leporid.models import registry as catalogue
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
@@ -30,7 +36,6 @@ from leporid.models.fitted_arrays import arrays_under
 from leporid.models.fitting import Fitting
 from leporid.models.spec import ModelSpec
 from leporid.models.training import fit
-from leporid.progress import ProgressLike
 from leporid.ranking import HistoryUnsupportedError, Indices, Scores, TopK, masked_top_k
 
 _MAX_PICKS, _MAX_USERS = 5, 5_000
@@ -182,10 +187,7 @@ class Blend(Recommender):
             for key, array in member._arrays().items()
         }
         text = json.dumps(
-            [
-                {**m.fitting.to_dict(), "config": m.config.to_dict()}
-                for m in self.members
-            ]
+            [{**asdict(m.fitting), "config": m.config.to_dict()} for m in self.members]
         )
         return {"fittings": np.frombuffer(text.encode(), np.uint8), **arrays}
 
@@ -207,7 +209,7 @@ class Blend(Recommender):
             kind = catalogue.get(entry.model)
             member = kind(kind.config_class.from_dict(fitting.pop("config")))
             member._train, member._known = self._train, self._known
-            member.fitting = Fitting.from_dict(fitting)
+            member.fitting = from_mapping(Fitting, fitting)
             member._restore(arrays_under(arrays, f"{number}."))
             members.append(member)
         self.members = tuple(members)

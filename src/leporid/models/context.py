@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from leporid.data import Interactions, ItemTable
 from leporid.embeddings import InitialEmbeddings
+from leporid.foundation import Progress, ProgressLike, make_progress
 from leporid.models.callbacks import Callback
 from leporid.models.fitting import Fitting
-from leporid.progress import Progress, ProgressLike, make_progress
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +27,24 @@ class FittedNetwork(Protocol):
     def train(self) -> Interactions: ...
 
     fitting: Fitting
+
+
+@dataclass(frozen=True)
+class BestBaseline:
+    """The simple model that is best on validation: what a training has to beat."""
+
+    name: str
+    """The name as it is written in the literature, such as ItemKNN."""
+    metric: str
+    value: float
+    """The metric on validation."""
+
+    def standing(self, value: float) -> str:
+        """Return where a model of that value stands: "better than EASE (0.0893)"."""
+        words = "equal to"
+        if value != self.value:
+            words = "better than" if value > self.value else "worse than"
+        return f"{words} {self.name} ({self.value:.4f})"
 
 
 @dataclass(frozen=True)
@@ -47,8 +65,13 @@ class FitContext:
     """Folder for checkpoints; without one, an interrupted training is lost."""
     resume: bool = False
     """Whether to go on from the checkpoint in that folder, if there is one."""
+    baseline: BestBaseline | None = None
+    """What progress compares the validations of a training with."""
     callbacks: tuple[Callback, ...] = ()
     """Objects that are told about steps and validations and may end the training."""
+    keep_interrupted: bool = False
+    """Whether a training that Ctrl-C or SIGTERM interrupts ends with its best weights so far, and
+    its history says so; otherwise it raises `TrainingInterruptedError` at once."""
     tables: Mapping[str, ItemTable] = field(default_factory=dict)
     """Feature tables in memory by side ("items", "users"); they replace the files that the settings
     name."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from leporid.config import SettingValue
 from leporid.data import TABLES, ItemTable, Split
 from leporid.errors import ConfigError
+from leporid.foundation import SettingValue
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
 from leporid.models.spec import ModelSpec
@@ -48,8 +48,12 @@ def better_without_features(
 ) -> Recommender:
     """Train once more without feature tables and return the better model on validation.
 
-    The summary of the returned model keeps both values under "features".
+    The summary of the returned model keeps both values under "features". Nothing is compared where
+    somebody interrupts: the history of the model with features then says so.
     """
+    assert with_features.history is not None
+    if with_features.history.interrupted_by is not None:
+        return with_features
     checkpoint = context.checkpoint
     if checkpoint is not None:
         checkpoint = checkpoint / "without features"
@@ -60,6 +64,10 @@ def better_without_features(
         seed=with_features.fitting.seed,
         context=replace(context, checkpoint=checkpoint, tables={}),
     )
+    assert plain.history is not None
+    if plain.history.interrupted_by is not None:
+        with_features.history.ended = plain.history.ended
+        return with_features
     values = {
         "with": best_on_validation(with_features),
         "without": best_on_validation(plain),
@@ -70,7 +78,7 @@ def better_without_features(
         f"{value:.4f} {name} features" for name, value in values.items()
     )
     metric = with_features.config.to_dict()["metric"]
-    context.progress.start(f"{metric} on validation: {words}")
+    context.progress.say(f"{metric} on validation: {words}")
     return better
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.artifacts import check_csr
 from leporid.errors import DataError
+from leporid.foundation import check_csr
 from leporid.graph import canonical
 
 T = TypeVar("T")

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from leporid.config import Config
 from leporid.data import Split
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
 from leporid.errors import DataError
-from leporid.progress import Progress
+from leporid.foundation import Config, Progress
 
 C = TypeVar("C", bound=Config)
 InitOrigin: TypeAlias = dict[str, Any]
@@ -36,7 +35,7 @@ class Schedule(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitting(Config):
+class Fitting:
     """How a model was fitted. Saved with it."""
 
     seed: int = 0

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from leporid.data import Interactions
 from leporid.embeddings import truncated_svd
-from leporid.machine import one_thread_pool
+from leporid.foundation import one_thread_pool
 from leporid.ranking import Scores, VectorsUnsupportedError
 
 _DIMENSIONS = 32

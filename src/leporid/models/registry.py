@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from leporid.config import JsonValue, SettingValue
-from leporid.registry import Registry
+from leporid.foundation import JsonValue, Registry, SettingValue
 
 # Its classes are `Recommender`s, which look up models here and so cannot be imported.
 _registry: Registry[Any] = Registry(

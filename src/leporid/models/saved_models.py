@@ -11,7 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import (
+from leporid.data import IdMap, Interactions
+from leporid.errors import DataError
+from leporid.foundation import (
+    JsonValue,
     atomic_folder,
     check_manifest,
     map_arrays,
@@ -22,9 +25,6 @@ from leporid.artifacts import (
     write_json,
     write_manifest,
 )
-from leporid.config import JsonValue
-from leporid.data import IdMap, Interactions
-from leporid.errors import DataError
 from leporid.models.fitted_arrays import Arrays, arrays_under
 
 _FORMAT = 4

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from leporid.arguments import described
-from leporid.config import Config, SettingValue
 from leporid.data import Interactions
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
 from leporid.errors import ConfigError
+from leporid.foundation import Config, SettingValue, described
 from leporid.models import registry
 from leporid.models.base import Recommender
 
@@ -56,7 +55,7 @@ class ModelSpec:
     def resolve(
         cls,
         model: str | type[Recommender],
-        train: Interactions,
+        train: Interactions | None,
         *,
         init: Init = DEFAULT_INIT,
         recipe: str | None = DEFAULT_RECIPE,
@@ -70,7 +69,8 @@ class ModelSpec:
         Parameters
         ----------
         model : name in the registry, or a class of your own
-        train : what the model will be fitted on; the recipe `general` adapts to it
+        train : what the model will be fitted on; the recipe `general` adapts to it. None checks
+            everything else before the data is read.
         init : initialisation of the embedding tables
         recipe : a named set of settings, or None for the defaults of the settings
         seed : seeds the initialisation and the training
@@ -91,7 +91,7 @@ class ModelSpec:
             vectors = init
         elif model_class.takes_initial_vectors and init not in (None, "none"):
             embedding_settings: dict[str, SettingValue] = {
-                "dim": config.to_dict()["dim"],
+                "dim": vars(config)["dim"],
                 "seed": seed,
             }
             embedding_settings |= init_settings or {}
@@ -134,14 +134,15 @@ def check_init(
             f"{described(init)}: leporid.initializers.InitialEmbeddings(users, items) puts two "
             f"Embedding together"
         )
-    if init_settings and not isinstance(init, str):
+    if init_settings and (init == "none" or not isinstance(init, str)):
         raise ConfigError(
-            "init_settings are those of an initialiser: give its name as `init`"
+            "init_settings (--init-set) are those of an initialiser: name one as init (--init)"
         )
     if model_class.takes_initial_vectors:
         return
     is_asked_for = init not in (None, "none") and init is not DEFAULT_INIT
     if is_asked_for or init_settings:
         raise ConfigError(
-            f"{model_class.name} has no embedding tables to fill: leave `init` out"
+            f"{model_class.name} has no embedding tables to fill: leave out init and init_settings "
+            f"(--init, --init-set)"
         )

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import JsonValue
 from leporid.data import IdMap
 from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.foundation import JsonValue
 from leporid.models.fitted_arrays import Arrays
 from leporid.models.saved_models import read_saved
 

@@ -6,14 +6,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from leporid.arguments import checks_arguments, described
-from leporid.artifacts import check_output_folder
-from leporid.config import SettingValue
-from leporid.data import ItemTable, Split, expect
+from leporid.data import ItemTable, Split
 from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
-from leporid.errors import ConfigError, closest, warn
-from leporid.machine import check_device
+from leporid.errors import (
+    ConfigError,
+    TrainingInterruptedError,
+    closest,
+    warn,
+)
+from leporid.foundation import (
+    Progress,
+    SettingValue,
+    check_device,
+    check_output_folder,
+    checks_arguments,
+    described,
+    is_silent,
+    make_progress,
+)
 from leporid.models.base import Recommender
+from leporid.models.baselines import (
+    baseline_specs,
+    best_baseline,
+    fit_baselines,
+    is_too_large_for_ease,
+    left_out_sentence,
+    validation_metric,
+)
 from leporid.models.callbacks import Callback
 from leporid.models.context import FitContext
 from leporid.models.feature_tables import (
@@ -30,7 +49,6 @@ from leporid.models.spec import (
     check_init,
     model_named,
 )
-from leporid.progress import Progress, make_progress
 
 if TYPE_CHECKING:
     import torch
@@ -55,9 +73,14 @@ def train(  # noqa: PLR0913 - public: what a training can be told
     users: object = None,
     features: bool | Literal["auto"] = "auto",
     callbacks: Sequence[Callback] = (),
+    baselines: bool = True,
     **settings: SettingValue,
 ) -> Recommender:
     """Fit a model on the training part of a split and return it.
+
+    Ctrl-C or SIGTERM ends a neural training after its current step, with a
+    `TrainingInterruptedError` whose `so_far` is the model with the best weights so far. A second
+    one, or one before the first step, interrupts at once (`KeyboardInterrupt`).
 
     Parameters
     ----------
@@ -82,9 +105,10 @@ def train(  # noqa: PLR0913 - public: what a training can be told
     features : "auto" also trains without the tables and keeps what is better on validation
     callbacks : told about the steps and validations of a neural model, and may end its training.
         A `final` fit repeats the same number of steps and does not ask them again.
+    baselines : where progress is shown, fit simple models before a neural one, print
+        their values on validation, and say in every line where the training stands
     settings : settings of the model, which win over those of the recipe
     """
-    expect(split, Split, "train(model, split)")
     check_device(device)
     if checkpoint is not None:
         check_output_folder(checkpoint)
@@ -114,13 +138,32 @@ def train(  # noqa: PLR0913 - public: what a training can be told
         tables=tables,
     )
     try:
-        fitted = fit(spec, split, context, compare_features=features == "auto")
+        trains = model_class.takes_initial_vectors
+        if baselines and trains and not is_silent(reporter):
+            context = with_baseline(spec, split, context)
+        fitted = fit(
+            spec,
+            split,
+            replace(context, keep_interrupted=True),
+            compare_features=features == "auto",
+        )
+        refuse_interrupted(fitted, context)
         if not final:
             return fitted
         return refit_on_everything(spec, fitted, split, context)
     finally:
         if reporter is not progress:
             reporter.close()
+
+
+def with_baseline(spec: ModelSpec, split: Split, context: FitContext) -> FitContext:
+    """Fit the usual baselines, and return the context that compares a training with the best."""
+    metric = validation_metric(spec)
+    specs = baseline_specs(split, beside=spec)
+    fitted = fit_baselines(specs, split, context.progress, metric)
+    if is_too_large_for_ease(split):
+        context.progress.say(left_out_sentence(split))
+    return replace(context, baseline=best_baseline(fitted, metric))
 
 
 def fit(
@@ -144,6 +187,22 @@ def fit(
     if not compares:
         return fitted
     return better_without_features(fitted, split, context)
+
+
+def refuse_interrupted(model: Recommender, context: FitContext) -> None:
+    """Raise an error that holds the model, if somebody interrupted its training."""
+    history = model.history
+    if history is None or history.interrupted_by is None:
+        return
+    advice = "give a checkpoint folder to be able to go on"
+    if context.checkpoint is not None:
+        advice = f"go on from the checkpoint in {context.checkpoint} with resume=True"
+    raise TrainingInterruptedError(
+        f"{model.name} {history.describe()}; this error's `so_far` is the model with those "
+        f"weights; {advice}",
+        history.interrupted_by,
+        model,
+    )
 
 
 def fit_init(
@@ -172,8 +231,14 @@ def refit_on_everything(
     if checkpoint is not None:
         checkpoint = checkpoint / "final"
     own_vectors = spec.init if isinstance(spec.init, InitialEmbeddings) else None
-    context = replace(context, callbacks=(), checkpoint=checkpoint)
-    deployed = validated.refit(split, init=own_vectors, context=context)
+    context = replace(
+        context, callbacks=(), checkpoint=checkpoint, keep_interrupted=False
+    )
+    try:
+        deployed = validated.refit(split, init=own_vectors, context=context)
+    except TrainingInterruptedError as error:
+        error.so_far = validated
+        raise
     deployed.validated = validated
     return deployed
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from leporid.data import IdMap, Sequences
 from leporid.errors import ConfigError
-from leporid.kernel import kernel
+from leporid.foundation import kernel
 from leporid.ranking.top_k import Floats, Ints, Mask, TopK, masked_top_k
 
 _POOL = 200

@@ -12,25 +12,24 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from leporid.arguments import checks_arguments, described, takes_exclude_seen
-from leporid.artifacts import atomic_path, check_output_file
 from leporid.errors import ConfigError
-from leporid.progress import Progress
-from leporid.ranking.bound_rules import BoundRules
-from leporid.ranking.lists import (
-    Ids,
-    UserRanker,
-    allowed_items,
-    list_frames,
-    list_schema,
+from leporid.foundation import (
+    Progress,
+    atomic_path,
+    check_output_file,
+    checks_arguments,
+    described,
 )
+from leporid.ranking.allowed import Ids, allowed_items
+from leporid.ranking.asked_users import Unknown, asked_users
+from leporid.ranking.bound_rules import BoundRules
+from leporid.ranking.lists import UserRanker, list_frames, list_schema
 
 if TYPE_CHECKING:
     # `checks_arguments` leaves this one to the function: a model itself says if it is not fitted.
     from leporid.ranking.lists import ListModel
 
 
-@takes_exclude_seen
 @checks_arguments()
 def write_recommendations(  # noqa: PLR0913 (options are spelled out)
     model: ListModel,
@@ -38,6 +37,7 @@ def write_recommendations(  # noqa: PLR0913 (options are spelled out)
     users: Any = None,
     n: int = 10,
     *,
+    unknown: Unknown = "error",
     include_seen: bool | None = None,
     only: Ids = None,
     exclude: Ids = None,
@@ -52,9 +52,11 @@ def write_recommendations(  # noqa: PLR0913 (options are spelled out)
         raise ConfigError(
             f"write_recommendations: model must be a Recommender, not {described(model)}"
         )
-    allowed = allowed_items(model.items, only, exclude, rules)
-    frames = list_frames(model, users, n, include_seen, allowed, progress)
-    return write_frames(frames, list_schema(model.users, model.items), Path(target))
+    asked = asked_users(model.users, users, unknown, model.name).distinct()
+    allowed = allowed_items(model.users, model.items, asked, only, exclude, rules)
+    names = asked.names(model.users)
+    frames = list_frames(model, asked, names, n, include_seen, allowed, progress)
+    return write_frames(frames, list_schema(names, model.items), Path(target))
 
 
 def write_frames(

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import BOUNDS
 from leporid.data import Interactions, ItemTable
 from leporid.errors import ConfigError, DataError, UnknownNameError, article
+from leporid.foundation import BOUNDS
 from leporid.ranking.top_k import Floats, Mask
 
 Numbers: TypeAlias = NDArray[np.float64]

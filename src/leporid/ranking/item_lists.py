@@ -9,11 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.arguments import checks_arguments
 from leporid.data import IdMap, Sequences
+from leporid.foundation import checks_arguments, chunk_rows
 from leporid.ranking.files import write_frames
 from leporid.ranking.lists import check_n
-from leporid.ranking.top_k import chunk_rows, masked_top_k
+from leporid.ranking.top_k import masked_top_k
 
 ItemWeightMatrix: TypeAlias = sparse.csr_array | NDArray[np.float32]
 """float32[n_items, n_items]: row i holds what item i of a history says for every item."""

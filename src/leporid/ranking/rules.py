@@ -12,10 +12,15 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from leporid.arguments import described
-from leporid.artifacts import read_object, read_toml
-from leporid.config import BOUNDS, Config, setting
 from leporid.errors import ConfigError, DataError, shortened
+from leporid.foundation import (
+    BOUNDS,
+    Config,
+    described,
+    read_object,
+    read_toml,
+    setting,
+)
 from leporid.ranking.bound_rules import BoundRules
 from leporid.ranking.item_columns import Condition, ItemColumns, Numbers
 from leporid.ranking.top_k import Mask

@@ -1,4 +1,4 @@
-"""From scores to ranked lists: `TopK`, masked top-n, ties to the smaller item index, chunks.
+"""From scores to ranked lists: `TopK`, masked top-n, ties to the smaller item index.
 
 A list needs at most n items, so most of a row need never be compared item by item: the items
 are dealt to lanes in turn, and the n-th largest of the lanes' maxima bounds the n-th best score
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from leporid.data import Sequences
 from leporid.errors import ConfigError, DataError
-from leporid.kernel import kernel
-from leporid.machine import free_memory
+from leporid.foundation import kernel
 
 if TYPE_CHECKING:
     import torch
@@ -62,26 +61,6 @@ class NanScoreError(DataError):
     def __init__(self, row: int) -> None:
         self.row = row
         super().__init__(f"row {row} of the scores contains NaN: check the model")
-
-
-def chunk_rows(
-    n_items: int,
-    batch_size: int | None = None,
-) -> int:
-    """Return how many users evaluation and recommending score at once; `batch_size` overrides it.
-
-    Their scores take at most an eighth of the free memory, since a model may need several such
-    arrays to compute them, and at most 256 MiB. What a neural model keeps per user is not known
-    here: at most 2,048 users.
-    """
-    if batch_size is not None:
-        if batch_size < 1:
-            raise ConfigError(f"batch_size must be at least 1, not {batch_size}")
-        return batch_size
-    memory = min(free_memory() // 8, 256 * 2**20)
-    bytes_per_user = 4 * max(n_items, 1)
-    rows = memory // bytes_per_user
-    return max(1, min(rows, 2048))
 
 
 def masked_top_k(
@@ -199,9 +178,10 @@ def _check_seen(
     n_items: int,
 ) -> None:
     """Refuse seen items of another number of users, or that are no item indices."""
-    if len(seen) != m:
+    n_users = len(seen.indptr) - 1
+    if n_users != m:
         raise DataError(
-            f"scores have {m} rows, but seen items were given for {len(seen)}"
+            f"scores have {m} rows, but seen items were given for {n_users}"
         )
     used = seen.items[seen.indptr[0] : seen.indptr[-1]]
     if len(used) and (used.min() < 0 or used.max() >= n_items):

@@ -2,7 +2,7 @@
 
 `execute` carries out a `RunSpec` and returns a `Run`; `save_run` writes it into a folder.
 
-baselines  Simple models on the same split, and the verdict against them
+baselines  The verdict of a test against the baselines on the same split
 compare    Runs side by side: intervals, paired tests, and the page of `leporid compare`
 execution  `RunSpec`, `execute` and `Run`
 folder     The folder of a run: `save_run`, `execute_to_folder`, `read_run`

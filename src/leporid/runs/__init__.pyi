@@ -1,4 +1,3 @@
-from .baselines import BASELINES as BASELINES
 from .baselines import Baseline as Baseline
 from .baselines import BaselineCheck as BaselineCheck
 from .baselines import against_baselines as against_baselines
@@ -20,6 +19,7 @@ from .folder import write_run_files as write_run_files
 from .grid import Cell as Cell
 from .grid import ExperimentSpec as ExperimentSpec
 from .grid import load_split as load_split
+from .grid import outcomes_of as outcomes_of
 from .grid import read_experiment as read_experiment
 from .grid import run_cell as run_cell
 from .grid import run_grid as run_grid
@@ -32,9 +32,9 @@ from .record import Results as Results
 from .record import RunRecord as RunRecord
 from .record import record_of as record_of
 from .record import safe_name as safe_name
+from .report import HITS_CAPTION as HITS_CAPTION
 from .report import examples_html as examples_html
 from .report import groups_of_users as groups_of_users
-from .report import hits_html as hits_html
 from .report import hits_in_words as hits_in_words
 from .tuning import TrialRow as TrialRow
 from .tuning import TuningResult as TuningResult

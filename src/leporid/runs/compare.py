@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import leporid.html as page
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import Comparison, MetricTable, compare_all
+from leporid.foundation import html as page
 from leporid.runs.folder import SavedRun
 from leporid.runs.report import hits_in_words
 
@@ -95,7 +95,7 @@ def write_comparison(
     tests: Sequence[Comparison],
     tables: Mapping[str, Sequence[Mapping[str, object]]],
 ) -> None:
-    """Write the page of `leporid compare`: the runs, who is above whom, and its `tables`."""
+    """Write the page of `leporid compare`: the runs, which beats which, and its `tables`."""
     first, *others = runs
     sentences = [f"{test.describe()}." for test in tests]
     metrics = [key for key, value in first.items() if isinstance(value, Mapping)]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from leporid.config import JsonValue
 from leporid.data import Split
 from leporid.evaluation import MetricTable, evaluate
-from leporid.models import FitContext, ModelSpec, Recommender, fit, refit_on_everything
-from leporid.runs.baselines import (
-    BaselineCheck,
+from leporid.foundation import JsonValue
+from leporid.models import (
+    FitContext,
+    ModelSpec,
+    Recommender,
     baseline_specs,
-    check_against,
+    best_baseline,
+    fit,
     fit_baselines,
     left_out_sentence,
+    refit_on_everything,
+    validation_metric,
 )
+from leporid.runs.baselines import BaselineCheck, check_against
 from leporid.runs.meter import Meter
 
 CUTOFFS: tuple[int, ...] = (1, 5, 10)
@@ -82,28 +88,50 @@ class Run:
     """Fitted on everything: the model to deploy."""
     final_cost: Cost | None = None
     """Time and memory of the final fit."""
+    interruption: str = ""
+    """Sentence on what Ctrl-C or SIGTERM broke off; empty if the run is whole."""
 
     @property
     def deployed(self) -> Recommender:
         """The model to deploy: the final one if there is one."""
         return self.final or self.model
 
+    @property
+    def interrupted_by(self) -> signal.Signals | None:
+        """The signal that ended the training of the tested model early; None if none did."""
+        history = self.model.history
+        return None if history is None else history.interrupted_by
+
 
 def execute(spec: RunSpec, split: Split, context: FitContext | None = None) -> Run:
     """Fit the baselines, then the model; test it once, compare it, and fit it on everything.
 
-    `context` says where the model is trained, who is told, and where checkpoints go.
+    `context` says where the model is trained, who is told, and where checkpoints go. With
+    `keep_interrupted` in it, a training that somebody interrupts is tested with its best weights so
+    far, and not fitted on everything.
     """
     context = context or FitContext()
-    baselines = fit_baselines(spec.baselines, split, context.progress)
+    metric = validation_metric(spec.model)
+    baselines = fit_baselines(spec.baselines, split, context.progress, metric)
+    if spec.left_out:
+        context.progress.say(spec.left_out)
+    context = replace(context, baseline=best_baseline(baselines, metric))
     with Meter() as meter:
         model = fit(spec.model, split, context, compare_features=spec.compare_features)
     run = evaluate_run(
         spec, split, model, Cost(training_seconds(model, meter), meter.peak_memory_mb)
     )
+    if context.baseline is not None and metric in run.validation:
+        value = run.validation[metric]
+        standing = context.baseline.standing(value)
+        context.progress.say(
+            f"{model.name}: {metric} {value:.4f} on validation, {standing}"
+        )
     if baselines:
-        run.check = check_against(baselines, run.test, model.name, spec.left_out)
-    if spec.final:
+        run.check = check_against(baselines, split, run.test, model.name, spec.left_out)
+    if run.interrupted_by is not None and model.history is not None:
+        run.interruption = f"the training was {model.history.describe()}"
+    elif spec.final:
         add_final_fit(run, context)
     return run
 

@@ -9,26 +9,27 @@ RUN/report.html          the same as a page
 RUN/manifest.json        digests of all of these, so that a mixture of two runs is refused
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leporid.artifacts import (
+from leporid.data import ItemTable, Split
+from leporid.errors import ConfigError, DataError, TrainingInterruptedError
+from leporid.evaluation import MetricTable
+from leporid.foundation import (
     MANIFEST,
+    Progress,
     atomic_folder,
+    check_device,
     check_manifest,
     check_output_folder,
+    make_progress,
     recovered,
     write_json,
     write_manifest,
 )
-from leporid.data import ItemTable, Split
-from leporid.errors import ConfigError, DataError
-from leporid.evaluation import MetricTable
-from leporid.machine import check_device
-from leporid.models import FitContext
-from leporid.progress import Progress, make_progress
+from leporid.models import Callback, FitContext
 from leporid.runs.execution import Run, RunSpec, add_final_fit, execute
 from leporid.runs.record import RunRecord, record_of
 from leporid.runs.report import write_train_report
@@ -59,25 +60,25 @@ def save_run(run: Run, folder: str | Path) -> RunRecord:
 
     An earlier run in the folder is replaced; a crash leaves either the earlier run or this one.
     """
+    record = record_of(run)
     with atomic_folder(folder, without=OF_EARLIER_RUN) as fresh:
-        record = write_run_files(run, fresh)
+        write_run_files(run, record, fresh)
         write_train_report(fresh / REPORT, run, record, Path(folder))
     return record
 
 
-def write_run_files(run: Run, fresh: Path) -> RunRecord:
+def write_run_files(run: Run, record: RunRecord, fresh: Path) -> None:
     """Write models, record, outcomes and history of a run into a new folder."""
-    record = record_of(run)
-    run.deployed.save(fresh / "model")
-    if run.final is not None:
-        run.model.save(fresh / "validated")
+    deployed = run.deployed
     if run.model.history is not None:
         run.model.history.to_csv(fresh / HISTORY)
-    run.test.save_hits(fresh / f"record{USERS}")
+    deployed.save(fresh / "model")
+    if run.final is not None:
+        run.model.save(fresh / "validated")
     write_json(fresh / RECORD, record.to_dict())
+    run.test.save_hits(fresh / f"record{USERS}")
     parts = [part for part in _PARTS if (fresh / part).is_file()]
     write_manifest(fresh, "run", RECORD, *parts)
-    return record
 
 
 def execute_to_folder(
@@ -88,11 +89,15 @@ def execute_to_folder(
     device: str = "auto",
     resume: bool = False,
     tables: Mapping[str, ItemTable] | None = None,
+    callbacks: Sequence[Callback] = (),
     progress: Progress = None,
 ) -> tuple[Run, RunRecord]:
     """Carry out a run whose checkpoints and results lie in one folder.
 
-    A run that the folder holds finished is not trained again when a final fit is asked for.
+    A run that the folder holds finished is not trained again when a final fit is asked for. Ctrl-C
+    or SIGTERM ends a training with its best weights so far. They are tested and saved, and the
+    record says so; then comes a `TrainingInterruptedError` whose `so_far` is the run. `resume` goes
+    on from there.
     """
     folder = Path(folder)
     check_device(device)
@@ -103,9 +108,11 @@ def execute_to_folder(
         progress=reporter,
         checkpoint=folder / "checkpoint",
         resume=resume,
+        callbacks=tuple(callbacks),
         tables=tables or {},
+        keep_interrupted=True,
     )
-    is_tested = spec.final and not resume and (folder / RECORD).is_file()
+    is_tested = spec.final and not resume and holds_whole_training(folder)
     test_spec = replace(spec, final=False)
     try:
         run = None
@@ -113,17 +120,37 @@ def execute_to_folder(
             with suppress(ConfigError, DataError):  # the checkpoint is of another run
                 run = execute(test_spec, split, replace(context, resume=True))
         run = run or execute(test_spec, split, context)
-        if spec.final:
+        if spec.final and not run.interruption:
             try:
                 add_final_fit(run, context)
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt | TrainingInterruptedError):
+                    run.interruption = "the fit on everything was interrupted"
+                if isinstance(error, TrainingInterruptedError):
+                    error.so_far = run
                 save_run(run, folder)  # the tested model is not lost
                 raise
         record = save_run(run, folder)
     finally:
         if reporter is not progress:
             reporter.close()
+    if run.interrupted_by is not None:
+        raise TrainingInterruptedError(
+            f"{run.interruption}; {folder} holds it, and resume=True goes on",
+            run.interrupted_by,
+            run,
+        )
     return run, record
+
+
+def holds_whole_training(folder: Path) -> bool:
+    """Tell whether a folder has the record of a training that nobody interrupted."""
+    try:
+        record = RunRecord.read(folder / RECORD)
+    except DataError:
+        return False
+    ended = record.extra.get("training", {}).get("ended", "")
+    return not str(ended).startswith("SIG")
 
 
 def read_run(path: str | Path) -> SavedRun:

@@ -12,14 +12,29 @@ from pathlib import Path
 from typing import TypeAlias
 
 from leporid import embeddings, models
-from leporid.artifacts import check_output_folder, read_toml, write_json
-from leporid.config import Config, JsonValue, SettingValue
 from leporid.data import PROTOCOLS, Split, load, split_by
-from leporid.errors import ConfigError, LeporidError, UnknownNameError
-from leporid.hashing import canonical_hash
-from leporid.machine import check_device, versions
+from leporid.errors import (
+    ConfigError,
+    LeporidError,
+    TrainingInterruptedError,
+    UnknownNameError,
+)
+from leporid.foundation import (
+    Config,
+    JsonValue,
+    Progress,
+    SettingValue,
+    canonical_hash,
+    check_device,
+    check_output_folder,
+    duration,
+    make_progress,
+    read_toml,
+    signal_of,
+    versions,
+    write_json,
+)
 from leporid.models import FitContext, ModelSpec, fit_init
-from leporid.progress import Progress, make_progress
 from leporid.runs.execution import CUTOFFS, Run, RunSpec, execute
 from leporid.runs.journal import try_lock
 from leporid.runs.record import Results, RunRecord, record_key, record_of
@@ -336,27 +351,64 @@ def run_grid(
     """Run every cell nobody else has run or is running; several processes may share `root`.
 
     Returns the record of each cell by its spec hash, or 'failed', or 'waiting': another process
-    has it.
+    has it. Ctrl-C or SIGTERM ends the grid with a `TrainingInterruptedError` whose `so_far` is the
+    same; the cell that was running is run again next time.
     """
     check_device(device)
     if not isinstance(root, Results):
         check_output_folder(root)
         root = Results(root)
     cells = [cell for spec in specs for cell in spec.cells()]
-    for cell in cells:
-        has_failed = failure_file(root, cell).is_file()
-        if root.get(cell.key) or (has_failed and not retry_failed):
-            continue
-        with try_lock(root.path(cell.key, ".lock")) as mine:
-            if mine and not root.get(cell.key):
-                run_into(root, cell, device=device, progress=progress)
-    return {cell.spec_hash: outcome_of(root, cell) for cell in cells}
+    reporter = make_progress(progress)
+    try:
+        for number, cell in enumerate(cells, 1):
+            has_failed = failure_file(root, cell).is_file()
+            if root.get(cell.key) or (has_failed and not retry_failed):
+                continue
+            with try_lock(root.path(cell.key, ".lock")) as mine:
+                if mine and not root.get(cell.key):
+                    reporter.say(f"cell {number} of {len(cells)}: {cell.label}")
+                    run_into(root, cell, device=device, progress=reporter)
+                    reporter.say(f"  {cell_sentence(cell, outcome_of(root, cell))}")
+    except (KeyboardInterrupt, TrainingInterruptedError) as error:
+        outcomes = outcomes_of(specs, root)
+        done = sum(isinstance(outcome, RunRecord) for outcome in outcomes.values())
+        raise TrainingInterruptedError(
+            f"{done} of {len(cells)} cells are done; the same grid goes on with the others",
+            signal_of(error),
+            outcomes,
+        ) from None
+    finally:
+        if reporter is not progress:
+            reporter.close()
+    return outcomes_of(specs, root)
+
+
+def cell_sentence(cell: Cell, outcome: RunRecord | str) -> str:
+    """Say what came out of a cell, on validation."""
+    if isinstance(outcome, str):
+        return outcome
+    value = outcome.valid_metrics.get(cell.metric)
+    if value is None:
+        return "done, without validation"
+    return f"{cell.metric} {value:.4f} on validation, fitted in {duration(outcome.seconds)}"
+
+
+def outcomes_of(
+    specs: Sequence[ExperimentSpec], root: str | Path | Results
+) -> dict[str, RunRecord | str]:
+    """Return the record of each cell by its spec hash, or 'failed', or 'waiting'."""
+    results = root if isinstance(root, Results) else Results(root)
+    cells = [cell for spec in specs for cell in spec.cells()]
+    return {cell.spec_hash: outcome_of(results, cell) for cell in cells}
 
 
 def run_into(results: Results, cell: Cell, *, device: str, progress: Progress) -> None:
     """Run a cell, and write its record or why there is none."""
     try:
         run = run_cell(cell, device=device, progress=progress)
+    except TrainingInterruptedError:
+        raise
     except FAILURES as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         failure = {

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
-from leporid.config import JsonValue
 from leporid.errors import ConfigError, DataError, warn
+from leporid.foundation import JsonValue
 
 Event: TypeAlias = dict[str, Any]
 """A line of a journal. What it must hold is checked when it is read."""

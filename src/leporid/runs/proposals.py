@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from leporid.config import SettingValue
-from leporid.search_space import Int, OneOf, SearchSpace, active
+from leporid.foundation import Int, OneOf, SearchSpace, SettingValue, active
 
 STARTUP_TRIALS = 8
 """Trials drawn at random before the sampler (TPE) models the metric."""

@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from leporid.artifacts import read_object, write_json
-from leporid.config import Config, JsonValue
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import MetricTable
-from leporid.hashing import canonical_hash
-from leporid.machine import versions
+from leporid.foundation import (
+    Config,
+    JsonValue,
+    canonical_hash,
+    read_object,
+    versions,
+    write_json,
+)
 from leporid.models import Recommender
 from leporid.runs.execution import Cost, Run
 
@@ -56,28 +60,22 @@ class RunRecord(Config):
     """Highest resident memory of the process during the run, in MiB."""
     device: str
     """'cpu', or the accelerator's name."""
-    versions: dict[str, str]
+    versions: dict[str, str] = field(default_factory=versions)
     """Python, platform and the packages that can change a number."""
-    spec_hash: str
+    spec_hash: str = ""
     """A hash of what was asked for: dataset, experiment, model, init, recipe, seed, config."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Everything else: protocol, data digest, intervals, tuning budget, the cell of a grid, what
     the model has seen of its users when it was tested."""
 
-    @classmethod
-    def make(cls, **fields: Any) -> Self:
-        """Make a record whose `versions` and `spec_hash` are computed unless they are passed."""
-        fields.setdefault("versions", versions())
-        if fields.get("spec_hash") is None:
-            request = {key: fields.get(key) for key in _SPEC}
-            fields["spec_hash"] = canonical_hash(request, 12)
-        return cls.from_dict(fields)
-
     def validate(self) -> None:
-        """Refuse metrics that are not numbers."""
+        """Refuse metrics that are not numbers, and compute the hash of a new record."""
         for metrics in (self.metrics, self.valid_metrics, self.tail_metrics):
             if not all(isinstance(value, int | float) for value in metrics.values()):
                 raise ConfigError("the metrics of a run record must be numbers by name")
+        if not self.spec_hash:
+            request = {key: vars(self)[key] for key in _SPEC}
+            object.__setattr__(self, "spec_hash", canonical_hash(request, 12))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -152,69 +150,40 @@ def record_of(run: Run) -> RunRecord:
     spec = run.spec
     model = run.model
     test = run.test
-    extra = {**facts_of(run), **spec.extra}
+    extra: dict[str, JsonValue] = {
+        "seen": "train and validation" if model.reads_history else "train only",
+        **run.split.summary(),
+        **test.summary(),
+    }
+    # Among a handful of users with something to find there may be none of the tail.
+    tail = test.mean(stratum="tail-users") if test.has_users("tail-users") else {}
+    training = model.training_summary()
+    if training:
+        extra["training"] = training
+    if run.interruption:
+        extra["interrupted"] = run.interruption
+    extra |= spec.extra
     if run.check is not None:
         extra["baselines"] = run.check.to_dict()
     if run.final is not None and run.final_cost is not None:
         extra["final"] = final_facts(run.final, run.final_cost)
-    # Among a handful of users with something to find there may be none of the tail.
-    tail = test.mean(stratum="tail-users") if test.has_users("tail-users") else {}
-    return RunRecord.make(
+    return RunRecord(
         dataset=spec.dataset,
         experiment=spec.experiment,
         model=model.name,
         init=spec.model.init_name,
         recipe=spec.model.recipe,
         seed=spec.model.seed,
+        device=model.device_name,
         config=model.config.to_dict(),
         metrics=test.mean(),
         valid_metrics=run.validation,
         tail_metrics=tail,
         seconds=run.cost.seconds,
         peak_memory_mb=run.cost.peak_memory_mb,
-        device=model.device_name,
         extra=extra,
-        spec_hash=spec.spec_hash,
+        spec_hash=spec.spec_hash or "",
     )
-
-
-def facts_of(run: Run) -> dict[str, JsonValue]:
-    """Return what a record keeps besides its fields: protocol, data, intervals, training."""
-    split = run.split
-    model = run.model
-    test = run.test
-    longest = max(test.at)
-    bounded = [f"{family}@{longest}" for family in ("NDCG", "HR", "F1")]
-    facts: dict[str, JsonValue] = {
-        "protocol": split.protocol,
-        "data_digest": split.digest,
-        "train": {**split.train.stats().as_dict()},
-        "seen": "train and validation" if model.reads_history else "train only",
-        "skipped_users": test.skipped,
-        "cold_users": test.cold,
-        "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
-    }
-    if split.protocol.startswith("cold-items"):
-        facts["cold_item_metrics"] = {**test.mean(stratum="cold-items")}
-        facts["warm_item_metrics"] = {**test.mean(stratum="warm-items")}
-    users = split.users
-    items = split.items
-    if users.core or items.core:
-        facts["core"] = {
-            "k": max(users.core, items.core),
-            "dropped_users": len(users.dropped or ()),
-            "dropped_items": len(items.dropped or ()),
-        }
-    if split.include_seen:
-        facts["include_seen"] = True
-    if test.repeated:
-        facts["repeated_items"] = test.repeated
-    if test.cold:
-        facts["cold_metrics"] = {**test.mean(stratum="cold-users")}
-    training = model.training_summary()
-    if training:
-        facts["training"] = training
-    return facts
 
 
 def final_facts(final: Recommender, cost: Cost) -> dict[str, JsonValue]:

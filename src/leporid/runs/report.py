@@ -8,16 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-import leporid.html as page
-from leporid.config import JsonValue
 from leporid.data import titles_of
 from leporid.errors import LeporidError
 from leporid.evaluation import MetricTable
+from leporid.foundation import JsonValue
+from leporid.foundation import html as page
 from leporid.models import Recommender, fit_sentence
 from leporid.runs.execution import Run
 from leporid.runs.record import RunRecord
 
 SHOWN_METRICS = ("HR@10", "F1@10", "NDCG@10")
+HITS_CAPTION = "Of 100 users, those who find something they chose later among ten"
 N_EXAMPLES = 3
 """Users whose recommendations are shown."""
 EXAMPLE_LENGTH = 5
@@ -39,19 +40,19 @@ def write_train_report(path: Path, run: Run, record: RunRecord, folder: Path) ->
     ]
     quoted = html.escape(shlex.quote(str(folder)))
     caption = f"{len(run.test):,} users; baselines have their default settings"
-    groups = page.rows_html(groups_of_users(run.test, "NDCG@10"), "NDCG@10 on test")
+    groups = groups_of_users(run.test, "NDCG@10")
+    curves = training_curves(run.model, record)
+    sentences = summary_sentences(run, record, hits)
     sections = [
-        ("On test", hits_html(hits)),
+        ("On test", page.bars_html(hits, HITS_CAPTION, percent=True)),
         ("", page.rows_html(rows, caption)),
-        ("Groups of users", groups),
-        ("Training", training_charts(run.model, record)),
+        ("Groups of users", page.rows_html(groups, "NDCG@10 on test")),
+        ("Training", page.charts_html(curves, "optimiser steps")),
         ("Look at it", f"<pre>leporid serve {quoted} --items ITEMS.csv</pre>"),
         ("Settings", page.folded_html(settings, f"{record.model}, seed {record.seed}")),
     ]
     title = f"leporid train: {record.model} on {record.dataset}"
-    page.write_report(
-        path, title, sections, "\n".join(summary_sentences(run, record, hits))
-    )
+    page.write_report(path, title, sections, "\n".join(sentences))
 
 
 def summary_sentences(
@@ -63,23 +64,23 @@ def summary_sentences(
     if run.check is not None:
         sentences.append(f"On test {run.check.verdict()}.")
         sentences.append(run.check.left_out)
+    if run.interruption:
+        sentences.append(f"This run is not finished: {run.interruption}.")
     sentences.append(f"The folder holds the {fit_sentence(run.deployed)}.")
     return [sentence for sentence in sentences if sentence]
 
 
-def training_charts(model: Recommender, record: RunRecord) -> str:
-    """Draw validation and loss over the steps of a network; empty for closed-form models."""
-    curves = {"metric": f"Validation {record.config.get('metric')}", "loss": "Loss"}
+def training_curves(model: Recommender, record: RunRecord) -> list[page.Series]:
+    """Return validation and loss over the steps of a network; none for closed-form models."""
+    names = {"metric": f"Validation {record.config.get('metric')}", "loss": "Loss"}
     history = [] if model.history is None else model.history.rows
-    charts = ""
-    for key, name in curves.items():
+    curves = []
+    for key, name in names.items():
         points = [
             (row["step"], row[key]) for row in history if row.get(key) is not None
         ]
-        charts += page.chart_html(
-            [page.Series(name, points, 1)], "optimiser steps", name
-        )
-    return f"<div class='charts'>{charts}</div>" if charts else ""
+        curves.append(page.Series(name, points, 1))
+    return curves
 
 
 def hits_in_words(
@@ -91,14 +92,6 @@ def hits_in_words(
     return (
         f"Of 100 users {100 * value:.0f} find something they chose later among {count} "
         f"recommendations{of}{more}."
-    )
-
-
-def hits_html(hits: Mapping[str, float]) -> str:
-    """Draw HR@10 by model as bars."""
-    caption = "Of 100 users, those who find something they chose later among ten"
-    return page.bars_html(
-        {name: 100 * value for name, value in hits.items()}, caption, of_100=True
     )
 
 

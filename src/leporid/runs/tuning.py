@@ -13,15 +13,35 @@ from types import ModuleType
 from typing import TypedDict
 
 from leporid import embeddings
-from leporid.arguments import checks_arguments, described
-from leporid.artifacts import check_output_file
-from leporid.config import Config, SettingValue
-from leporid.data import Part, Split, expect, inner_validation_split
-from leporid.embeddings import InitialEmbeddings, initial_embeddings
-from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
+from leporid.data import Part, Split, inner_validation_split
+from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidError,
+    TrainingInterruptedError,
+    closest,
+    import_extra,
+)
 from leporid.evaluation import evaluate, parse_metric
-from leporid.hashing import canonical_hash
-from leporid.machine import check_device
+from leporid.foundation import (
+    Config,
+    Float,
+    Int,
+    OneOf,
+    ProgressLike,
+    SearchSpace,
+    SettingValue,
+    canonical_hash,
+    check_device,
+    check_output_file,
+    check_space,
+    checks_arguments,
+    described,
+    duration,
+    make_progress,
+    signal_of,
+)
 from leporid.models import (
     DEFAULT_RECIPE,
     FitContext,
@@ -31,10 +51,8 @@ from leporid.models import (
     model_named,
     named_recipe,
 )
-from leporid.progress import ProgressLike, make_progress
 from leporid.runs.journal import Event, Journal, Schema
 from leporid.runs.proposals import FinishedTrial, propose
-from leporid.search_space import Float, Int, OneOf, SearchSpace, check_space
 
 _TRIAL = "trial"
 _FAILED_TRIAL = "failed trial"
@@ -96,6 +114,9 @@ def tune(  # noqa: PLR0913 (options are spelled out)
 ) -> TuningResult:
     """Search the space declared beside `model`, evaluated by `metric` on validation only.
 
+    Ctrl-C or SIGTERM ends it with a `TrainingInterruptedError` whose `so_far` is the result of the
+    finished trials.
+
     Parameters
     ----------
     model : a registry name, or a `Recommender` class.
@@ -104,6 +125,7 @@ def tune(  # noqa: PLR0913 (options are spelled out)
     storage : a journal file, so that a killed study resumes and several processes can share it.
     space, fixed : replaces the declared search space; settings that are not searched.
     init, recipe, device, include_seen : as in `leporid.train`.
+    progress : a line per trial at most, with the best value and that of the default settings
     inner_validation : evaluate on the test part of `leporid.inner_validation_split(split)`, which
         lies as far behind its training data as test does; validation lies next to them.
     """
@@ -144,14 +166,53 @@ def tune(  # noqa: PLR0913 (options are spelled out)
     reporter = make_progress(progress)
     reporter.start(f"tuning {model_class.name}", budget)
     reporter.advance(len(finished_trials(journal)))
-    while run_next_trial(study, journal, budget, optuna):
-        best = best_trial(finished_trials(journal))
-        if best is None or best.value is None:
-            reporter.advance(1)
-        else:
-            reporter.advance(1, **{f"best {metric}": best.value})
-    reporter.close()
+    try:
+        while run_next_trial(study, journal, budget, optuna):
+            note = study_note(finished_trials(journal), budget, metric)
+            reporter.advance(1, note=note)
+    except (KeyboardInterrupt, TrainingInterruptedError) as error:
+        raise interrupted_study(
+            study, finished_trials(journal), budget, storage, error
+        ) from None
+    finally:
+        reporter.close()
     return result_of(study, finished_trials(journal))
+
+
+def study_note(finished: Sequence[FinishedTrial], budget: int, metric: str) -> str:
+    """Say how far a study is, what is best, and against which default."""
+    note = f"{len(finished)} of {budget} trials"
+    best = best_trial(finished)
+    if best is not None and best.value is not None:
+        note += f", best {metric} {best.value:.4f} in trial {best.number}"
+    default = finished[0].value
+    if default is not None:
+        note += f" (default settings: {default:.4f})"
+    seconds = [trial.seconds for trial in finished if trial.seconds is not None]
+    left = budget - len(finished)
+    if seconds and left:
+        note += f"; about {duration(left * sum(seconds) / len(seconds))} left"
+    return note
+
+
+def interrupted_study(
+    study: Study,
+    finished: Sequence[FinishedTrial],
+    budget: int,
+    storage: str | Path | None,
+    error: BaseException,
+) -> TrainingInterruptedError:
+    """Return the error of a study that somebody interrupted, with the best trial so far."""
+    has_value = best_trial(finished) is not None
+    advice = "give a `storage` to be able to go on"
+    if storage is not None:
+        advice = f"the same study with the storage {storage} goes on from there"
+    return TrainingInterruptedError(
+        f"the study of {study.model_class.name} ended after {len(finished)} of {budget} trials; "
+        f"{advice}",
+        signal_of(error),
+        result_of(study, finished) if has_value else None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +231,7 @@ class Study:
     """Settings that are not searched."""
     init: str | InitialEmbeddings | None
     device: str
-    _vectors: dict[int, InitialEmbeddings | None] = field(default_factory=dict)
+    _vectors: dict[int, InitialEmbeddings] = field(default_factory=dict)
     """Initial embeddings by dimension, computed once for all trials."""
 
     @cached_property
@@ -216,11 +277,15 @@ class Study:
         """Return the initial embeddings for these settings; None for closed-form models."""
         if not self.model_class.takes_initial_vectors:
             return None
+        if isinstance(self.init, InitialEmbeddings):
+            return self.init
+        if self.init is None or self.init == "none":
+            return None
         dim = config.to_dict()["dim"]
         if dim not in self._vectors:
-            self._vectors[dim] = initial_embeddings(
-                self.init, self.split.train, dim=dim, seed=self.seed
-            )
+            settings = {"dim": dim, "seed": self.seed}
+            spec = EmbeddingSpec.resolve(self.init, settings, use_cache=True)
+            self._vectors[dim] = spec.fit(self.split.train)
         return self._vectors[dim]
 
 
@@ -262,6 +327,8 @@ def run_trial(
         )
         settings = config.to_dict()
         value = study.evaluate(config)
+    except TrainingInterruptedError:
+        raise
     except LeporidError as error:
         # Settings that cannot be fitted are an outcome of the search, not its end.
         journal.append(
@@ -335,7 +402,6 @@ def result_of(study: Study, finished: Sequence[FinishedTrial]) -> TuningResult:
 
 def check_goal(metric: str, split: Split) -> None:
     """Refuse a metric that nobody maximises, and a split without a validation part."""
-    expect(split, Split, "tune(model, split)")
     if parse_metric(metric)[0] in ("Popularity", "Gini"):
         raise ConfigError(
             f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10"
@@ -373,7 +439,7 @@ def check_ranges(space: SearchSpace | None) -> None:
         if not isinstance(dimension, OneOf | Int | Float):
             raise ConfigError(
                 f"space[{name!r}] must be Int(low, high), Float(low, high) or OneOf(...) of "
-                f"leporid.search_space, not {described(dimension)}"
+                f"leporid.foundation, not {described(dimension)}"
             )
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from leporid.artifacts import check_manifest, read_object
-from leporid.config import JsonValue
 from leporid.errors import DataError
+from leporid.foundation import JsonValue, check_manifest, read_object
 from leporid.models import find_model
 
 SUMMARY = "chosen.json"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from leporid.errors import ConfigError, LeporidError
-from leporid.progress import NullProgress
+from leporid.foundation import NullProgress
 
 _DURATION = re.compile(
     r"\s*(?:(\d+(?:\.\d+)?)\s*h)?\s*(?:(\d+(?:\.\d+)?)\s*m(?:in)?)?"

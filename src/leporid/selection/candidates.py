@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from leporid import models
-from leporid.config import Config, SettingValue
 from leporid.data import Interactions
 from leporid.errors import MissingExtraError
-from leporid.hashing import canonical_hash
+from leporid.foundation import Config, SettingValue, canonical_hash
 from leporid.models import ModelSpec
 from leporid.selection.priors import NETWORKS, LogStatistics, expected_shares
 from leporid.selection.task import CONTENT_INITS, NETWORK_RECIPE, SearchTask

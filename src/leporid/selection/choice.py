@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leporid.arguments import checks_arguments
-from leporid.artifacts import check_output_folder
-from leporid.config import JsonValue
 from leporid.data import PROTOCOLS, Interactions, ItemTable, Split, load, split_by
 from leporid.errors import (
     ConfigError,
@@ -21,7 +18,12 @@ from leporid.errors import (
     UnknownNameError,
 )
 from leporid.evaluation import parse_metric
-from leporid.machine import check_device
+from leporid.foundation import (
+    JsonValue,
+    check_device,
+    check_output_folder,
+    checks_arguments,
+)
 from leporid.models import Recommender, available
 from leporid.runs import Journal
 from leporid.selection.answer import Answer, Row, StoredAnswer, read_answer

@@ -85,7 +85,7 @@ def decide(search: Search) -> Decision | None:
     if blend is None:
         return single
     weights, gain = blend
-    if gain.outcome != "above":
+    if gain.outcome != "better":
         return single
     members = tuple(finalists[place].candidate for place in weights)
     value = best.value + gain.difference

@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid import models
-from leporid.artifacts import read_arrays, write_arrays
-from leporid.config import SettingValue
 from leporid.data import Split, is_split
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate, ingredients
+from leporid.foundation import SettingValue, read_arrays, write_arrays
 from leporid.models import FitContext, Recommender, StopWhen, fit, fit_init
 from leporid.selection.budget import Deadline, OutOfTimeError, Timer, format_duration
 from leporid.selection.candidates import Candidate

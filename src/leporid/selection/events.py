@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leporid.config import JsonValue
-from leporid.progress import say
+from leporid.foundation import JsonValue, say
 from leporid.runs import Event, Journal, Schema
 from leporid.selection.budget import Timer, format_duration
 from leporid.selection.candidates import Candidate

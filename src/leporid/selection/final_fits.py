@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from leporid.config import SettingValue
 from leporid.data import Split
+from leporid.foundation import ProgressLike, SettingValue
 from leporid.models import (
     FitContext,
     Recommender,
@@ -16,7 +17,6 @@ from leporid.models import (
     fit,
     trained_on,
 )
-from leporid.progress import ProgressLike
 from leporid.selection.budget import Deadline
 from leporid.selection.candidates import Candidate
 from leporid.selection.evaluator import TrialEvaluator
@@ -40,7 +40,7 @@ def fit_validated(
         return train_on(evaluator, candidate, model, deadline, final=False)
     context = training_context(evaluator, deadline)
     retrained = model.refit(evaluator.task.known.train, context=context)
-    retrained.fitting = retrained.fitting.replace(final=False)
+    retrained.fitting = replace(retrained.fitting, final=False)
     return retrained
 
 
@@ -75,7 +75,7 @@ def train_on(
     share_of_steps = min(seconds / max(needed, 1e-9), 1.0)
     context = training_context(evaluator, deadline)
     continued = trained_on(model, split, share_of_steps, context)
-    continued.fitting = continued.fitting.replace(final=final)
+    continued.fitting = replace(continued.fitting, final=final)
     return continued
 
 
@@ -124,7 +124,7 @@ def fit_on(
     part = everything(split) if final else with_validation(split)
     context = FitContext.of(None, progress=progress)
     model = fit(candidate.spec(part.train, seed), part, context)
-    model.fitting = model.fitting.replace(final=final)
+    model.fitting = replace(model.fitting, final=final)
     return model
 
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import MetricTable, evaluate
+from leporid.foundation import atomic_folder, write_json
 from leporid.models import Blend, ModelSpec, Recommender
 from leporid.runs import (
     CUTOFFS,
@@ -25,6 +25,7 @@ from leporid.runs import (
     Run,
     RunSpec,
     evaluate_run,
+    record_of,
     write_run_files,
 )
 from leporid.selection.answer import SUMMARY, Answer
@@ -202,7 +203,7 @@ def write_answer(
         if run is None:
             model.save(fresh / "model")
         else:
-            write_run_files(run, fresh)
+            write_run_files(run, record_of(run), fresh)
         # After Ctrl-C the same command goes on with the time that is left.
         is_over = not session.is_interrupted
         budget = search.timer.budget if is_over else search.timer.elapsed

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from leporid.config import JsonValue
 from leporid.errors import LeporidError
+from leporid.foundation import JsonValue
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.search import Search
 from leporid.selection.trials import TrialResult, mean_value

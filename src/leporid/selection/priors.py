@@ -12,9 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypedDict
 
-from leporid.artifacts import read_json
-from leporid.config import JsonValue
 from leporid.data import Interactions
+from leporid.foundation import JsonValue, read_json
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "popularity": ("toppop", "recent", "frequency"),

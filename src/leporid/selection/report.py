@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from leporid.html import (
+from leporid.foundation import (
     Series,
     bars_html,
     chart_html,

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 
-from leporid.config import JsonValue
 from leporid.errors import DataError, LeporidError
+from leporid.foundation import JsonValue
 from leporid.selection.budget import OutOfTimeError
 
 _POLL_SECONDS = 0.05

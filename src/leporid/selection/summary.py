@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from leporid.config import JsonValue
 from leporid.evaluation import Comparison, MetricTable, compare
-from leporid.machine import format_bytes
+from leporid.foundation import JsonValue, format_bytes
 from leporid.runs import groups_of_users, hits_in_words
 from leporid.selection.answer import Answer
 from leporid.selection.candidates import Candidate
@@ -84,7 +83,8 @@ class TestedModel:
         """Return the values by column."""
         row: dict[str, JsonValue] = {"model": self.label, **self.metrics}
         if self.gap is not None:
-            row["chosen minus this"] = [self.gap.low, self.gap.high]
+            gap = self.gap.to_dict()
+            row["chosen minus this"] = [gap["low"], gap["high"]]
         return row
 
 
@@ -220,7 +220,7 @@ def what_to_deploy(
         f"Careful: on test {each.label} is better than the chosen model, {gap_words(each.gap)} "
         f"in {task.metric}. "
         for each in tested
-        if each.gap is not None and each.gap.outcome == "below"
+        if each.gap is not None and each.gap.outcome == "worse"
     )
     deploy = f"{warning}Deploy {decision.label}."
     if not tested:
@@ -283,9 +283,10 @@ def against_next_model(search: Search, decision: Decision) -> str:
         name_b=other.candidate.label,
     )
     verdicts = {
-        "above": "It is clear",
-        "level": "It is a tie",
-        "below": "It was not the best",
+        "better": "It is clear",
+        "worse": "It was not the best",
+        "equivalent": "It is a tie",
+        "inconclusive": "It is not decided",
     }
     hint = ""
     if other.cost.ms < winner.cost.ms:
@@ -370,7 +371,7 @@ def training_command(task: SearchTask, candidate: Candidate, source: str) -> str
 
 def gap_words(gap: Comparison) -> str:
     """Return a difference with its interval: '+0.0123 [+0.0100, +0.0146]'."""
-    return f"{gap.difference:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
+    return f"{gap.difference:+.4f} {gap.interval()}"
 
 
 def best_of_each_model(rows: Iterable[CandidateRow]) -> list[CandidateRow]:

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from leporid import models
-from leporid.config import SettingValue
 from leporid.data import Split, inner_validation_split
 from leporid.evaluation import parse_metric
+from leporid.foundation import SettingValue
 from leporid.selection.priors import LogStatistics
 
 INITS = ("random", "svd", "leporid")

@@ -7,8 +7,7 @@ import zlib
 import numpy as np
 
 from leporid import models
-from leporid.config import SettingValue
-from leporid.search_space import Float, Int, OneOf, SearchSpace, active
+from leporid.foundation import Float, Int, OneOf, SearchSpace, SettingValue, active
 from leporid.selection.task import Settings
 
 SMALL_CHANGE_SHARE_OF_RANGE = 0.15

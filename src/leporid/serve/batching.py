@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from leporid.errors import LeporidError
-from leporid.machine import work_alone
+from leporid.foundation import work_alone
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")

@@ -38,13 +38,12 @@ class LiveResult:
         None means that it cannot be estimated yet.
         """
         comparison = self.comparison
-        if comparison.outcome != "level":
+        if comparison.outcome != "inconclusive":
             return 0
-        if comparison.difference == 0 or comparison.low == comparison.high:
+        if comparison.difference == 0 or math.isinf(comparison.detectable):
             return None
-        half_width = (comparison.high - comparison.low) / 2
         # The interval narrows by the square root of the number of users.
-        factor = (half_width / comparison.difference) ** 2
+        factor = (comparison.detectable / comparison.difference) ** 2
         return max(1, math.ceil(comparison.n_users * (factor - 1)))
 
     def rows(self) -> list[dict[str, str | int | float]]:
@@ -78,7 +77,7 @@ class LiveResult:
             )
         outcome = comparison.describe()
         if needed == 0:
-            return f"{outcome}; the interval excludes zero: there is enough to decide"
+            return f"{outcome}; there is enough data to decide"
         return (
             f"{outcome}; about {needed:,} more users are needed for the interval to exclude zero "
             "at this difference"

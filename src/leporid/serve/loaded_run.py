@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leporid.artifacts import read_object
 from leporid.data import Interactions, ItemInfo, Sequences, titles_of
 from leporid.errors import DataError, UnknownIdError
-from leporid.machine import choose_torch_threads
+from leporid.foundation import choose_torch_threads, read_object, say
 from leporid.models import (
     Blend,
     Recommender,
@@ -26,7 +25,6 @@ from leporid.models import (
     fit_sentence,
     model_folder,
 )
-from leporid.progress import say
 from leporid.ranking import Indices, ItemColumns, ItemNeighbours
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

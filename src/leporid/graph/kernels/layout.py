@@ -12,8 +12,8 @@ from numba import uint32, uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.foundation import kernel
 from leporid.graph.types import BinaryCSR, Terms
-from leporid.kernel import kernel
 
 WORDS = 4
 """64-bit words of a row in a panel."""

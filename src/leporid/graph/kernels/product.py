@@ -16,8 +16,8 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import DTypeLike, NDArray
 
+from leporid.foundation import kernel
 from leporid.graph.types import Block
-from leporid.kernel import kernel
 
 cgutils: Any = typed_cgutils
 Type: TypeAlias = types.Type

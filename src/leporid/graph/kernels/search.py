@@ -21,6 +21,7 @@ import numpy as np
 from numba import float32, float64, int64, uint32, uint64
 from numpy.typing import NDArray
 
+from leporid.foundation import INNER, Integer, kernel
 from leporid.graph.kernels.layout import (
     CHUNK,
     QUERIES,
@@ -30,7 +31,6 @@ from leporid.graph.kernels.layout import (
     Queries,
     Scratch,
 )
-from leporid.kernel import INNER, Integer, kernel
 
 Counters: TypeAlias = NDArray[np.unsignedinteger]
 _SAFETY = 1.0 - 1e-6

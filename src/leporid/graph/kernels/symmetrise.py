@@ -8,8 +8,8 @@ import numpy as np
 from numba import uint64
 from numpy.typing import NDArray
 
+from leporid.foundation import kernel
 from leporid.graph.kernels.layout import NeighbourLists
-from leporid.kernel import kernel
 
 
 @kernel

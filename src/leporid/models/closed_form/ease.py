@@ -7,12 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError, warn
+from leporid.foundation import (
+    Float,
+    ProgressLike,
+    SearchSpace,
+    format_bytes,
+    free_memory,
+    kernel,
+    setting,
+)
 from leporid.graph import canonical
-from leporid.kernel import kernel
-from leporid.machine import format_bytes, free_memory
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import (
     CSR,
@@ -24,8 +30,6 @@ from leporid.models.closed_form.products import (
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
-from leporid.progress import ProgressLike
-from leporid.search_space import Float, SearchSpace
 
 _TOLERANCE = 1e-3
 """The largest relative residual of the inverse in float32; above it, float64 is taken."""

@@ -6,11 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from leporid.config import Config, setting
 from leporid.data import Sequences
+from leporid.foundation import Config, Float, SearchSpace, setting
 from leporid.models.closed_form.toppop import TopPop
 from leporid.ranking import Indices, Scores
-from leporid.search_space import Float, SearchSpace
 
 _TIE = 1e-6
 """What popularity can add to a weight: it decides between equal ones."""

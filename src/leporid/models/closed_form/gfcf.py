@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
 from leporid.data import Interactions, Split
 from leporid.embeddings import truncated_svd
+from leporid.foundation import Float, Int, SearchSpace, setting
 from leporid.graph import canonical
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import item_counts, normalised, rows_times
@@ -26,7 +26,6 @@ from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommende
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
-from leporid.search_space import Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

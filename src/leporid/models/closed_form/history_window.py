@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from leporid.data import Interactions, Sequences, Split, temporal_split
 from leporid.evaluation import evaluate
+from leporid.foundation import OneOf, SearchSpace
 from leporid.graph import canonical, top_k_neighbours
 from leporid.models.closed_form.products import rows_times
 from leporid.ranking import Indices, Scores
-from leporid.search_space import OneOf, SearchSpace
 
 Key = TypeVar("Key")
 PerUser = NDArray[np.float64]

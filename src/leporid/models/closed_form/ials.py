@@ -14,18 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
 from leporid.data import Sequences, Split
+from leporid.foundation import (
+    INNER,
+    Float,
+    Int,
+    SearchSpace,
+    kernel,
+    on_each_thread,
+    one_thread_pool,
+    setting,
+)
 from leporid.graph import canonical
-from leporid.kernel import INNER, kernel
-from leporid.machine import on_each_thread, one_thread_pool
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import CSR, csr_parts, unit_size
 from leporid.models.closed_form.profiles import ProfileConfig, ProfileRecommender
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
 from leporid.ranking import Indices, Scores
-from leporid.search_space import Float, Int, SearchSpace
 
 _STEPS = 2
 """Conjugate gradient steps from the factors of the sweep before."""

@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
 from leporid.data import Interactions, ItemTable, Split, item_features
 from leporid.embeddings import nearest_by_content
 from leporid.errors import ConfigError
+from leporid.foundation import Float, Int, OneOf, SearchSpace, setting
 from leporid.graph import canonical, top_k_neighbours
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import top_k_products
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.ranking import Indices
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 _COSINES = ("cosine", "asymmetric_cosine")
 _COUNTS_SHRINK = 1e9

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy import sparse
 
-from leporid.config import setting
 from leporid.data import Split
+from leporid.foundation import Float, Int, OneOf, SearchSpace, setting
 from leporid.graph import canonical
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import (
@@ -17,7 +17,6 @@ from leporid.models.closed_form.products import (
 )
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,8 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.foundation import kernel, one_thread_pool
 from leporid.graph import Neighbours, canonical
-from leporid.kernel import kernel
-from leporid.machine import one_thread_pool
 
 CSR: TypeAlias = tuple[
     NDArray[np.integer],

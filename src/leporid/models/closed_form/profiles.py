@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from leporid.config import Config, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import UnknownIdError
+from leporid.foundation import Config, setting
 from leporid.graph import canonical
 from leporid.models.base import Recommender
 from leporid.models.closed_form.history_window import (
@@ -77,7 +77,7 @@ class ProfileRecommender(Recommender):
             repeats = 0.0
             if split.include_seen:
                 repeats = self._best_repeats(split)
-            self.config = self.config.replace(repeats=repeats)
+            self.config = replace(self.config, repeats=repeats)
 
     def _best_repeats(self, split: Split) -> float:
         assert self.config.window != "auto"  # it is known after a fit
@@ -91,7 +91,8 @@ class ProfileRecommender(Recommender):
     def _remember(self, train: Interactions) -> sparse.csr_array:
         """Keep the training rows, and return them; find the window if it is "auto"."""
         if self.config.window == "auto":
-            self.config = self.config.replace(window=choose_history_window(train))
+            window = choose_history_window(train)
+            self.config = replace(self.config, window=window)
         is_weighted = self.uses_weights and train.has_weights
         self._rows = canonical(train.csr(weighted=is_weighted))
         return self._rows

@@ -5,12 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from leporid.config import Config, setting
 from leporid.data import Split
 from leporid.errors import warn
+from leporid.foundation import Config, Float, SearchSpace, setting
 from leporid.models.closed_form.toppop import TopPop
 from leporid.models.context import FitContext
-from leporid.search_space import Float, SearchSpace
 
 _LAST_SHARE = 0.1
 """Interactions that are the newest where the unit of the times is not known."""

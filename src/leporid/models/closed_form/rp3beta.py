@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leporid.config import setting
+from leporid.foundation import Float, Int, OneOf, SearchSpace, setting
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.p3alpha import P3Alpha, P3AlphaConfig
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

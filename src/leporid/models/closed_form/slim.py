@@ -14,17 +14,22 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
 from leporid.data import Split
+from leporid.foundation import (
+    Float,
+    Int,
+    NullProgress,
+    ProgressLike,
+    SearchSpace,
+    kernel,
+    one_thread_pool,
+    setting,
+)
 from leporid.graph import Neighbours, canonical
-from leporid.kernel import kernel
-from leporid.machine import one_thread_pool
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import CSR, csr_parts
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
-from leporid.progress import NullProgress, ProgressLike
-from leporid.search_space import Float, Int, SearchSpace
 
 _ITEMS_PER_STEP = 256
 """Columns solved between two steps of the progress bar."""

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Config
 from leporid.data import Sequences, Split
+from leporid.foundation import Config
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
@@ -41,8 +41,9 @@ class TopPop(Recommender):
         users: Indices,
         history: Sequences | None = None,
     ) -> Scores:
-        users = self._check_users(users)
-        return np.repeat(self.popularity[None, :], len(users), axis=0)
+        return np.repeat(
+            self.popularity[None, :], len(self._check_users(users)), axis=0
+        )
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         return np.repeat(self.popularity[None, :], len(histories), axis=0)

@@ -19,19 +19,24 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
 from leporid.data import Interactions, Sequences, Split, load
 from leporid.errors import ConfigError, DataError, warn
+from leporid.foundation import (
+    Float,
+    Int,
+    OneOf,
+    ProgressLike,
+    SearchSpace,
+    kernel,
+    one_thread_pool,
+    setting,
+)
 from leporid.graph import canonical
-from leporid.kernel import kernel
-from leporid.machine import one_thread_pool
 from leporid.models.closed_form.products import top_k_of_columns
 from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.merged_log import merge_interactions
-from leporid.progress import ProgressLike
 from leporid.ranking import Indices, ItemNeighbours, Scores
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 PENALTY_PER_INTERACTION, MOST_PENALTY, USUAL_EVIDENCE = 0.002, 0.2, 5.0
 """Minus the default of `popularity` for each mean interaction of an item, and at most; and from

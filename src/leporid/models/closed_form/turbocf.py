@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError
+from leporid.foundation import Float, OneOf, SearchSpace, setting
 from leporid.graph import canonical
 from leporid.models.closed_form.history_window import WINDOW_SPACE
 from leporid.models.closed_form.products import normalised
@@ -27,7 +27,6 @@ from leporid.models.closed_form.profiles import ItemWeights, ProfileConfig
 from leporid.models.context import FitContext
 from leporid.models.fitted_arrays import FittedArray
 from leporid.models.recipes import kinds_of
-from leporid.search_space import Float, OneOf, SearchSpace
 
 FILTERS = {
     "linear": (1.0,),

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from leporid.data import Interactions, Split
+from leporid.foundation import SearchSpace
 from leporid.models.closed_form.itemknn import (
     NEIGHBOUR_SPACE,
     KNNConfig,
@@ -16,7 +17,6 @@ from leporid.models.closed_form.products import rows_times
 from leporid.models.closed_form.profiles import ProfileRecommender
 from leporid.models.context import FitContext
 from leporid.ranking import Indices, Scores
-from leporid.search_space import SearchSpace
 
 
 class UserKNN(ProfileRecommender):

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leporid.config import JsonValue, SettingValue
 from leporid.data import Interactions, Split, load
 from leporid.embeddings import InitialEmbeddings, scale_for_model
 from leporid.errors import (
@@ -24,18 +23,19 @@ from leporid.errors import (
     article,
     warn,
 )
+from leporid.foundation import JsonValue, ProgressLike, SettingValue, make_progress
 from leporid.models.base import Recommender
 from leporid.models.context import FitContext, FittedNetwork
 from leporid.models.fitted_arrays import Arrays
 from leporid.models.fitting import provenance
 from leporid.models.history import TrainingHistory
 from leporid.models.merged_log import merge_interactions
-from leporid.models.neural.cold_items import ColdItems, fit_cold_items
-from leporid.models.neural.linear_part import (
-    LinearPart,
-    fit_linear_part,
+from leporid.models.neural.closed_form_part import (
+    ClosedFormPart,
+    fit_closed_form_part,
     resolved_config,
 )
+from leporid.models.neural.cold_items import ColdItems, fit_cold_items
 from leporid.models.neural.meta_build import build_on_meta
 from leporid.models.neural.new_items import (
     fit_new_cold_items,
@@ -57,7 +57,6 @@ from leporid.models.neural.tables import BuildContext, movement
 from leporid.models.neural.trainer import train_loop
 from leporid.models.neural.untrained_rows import UntrainedRows
 from leporid.models.neural.weights import adopt_tensors, check_tensors, to_arrays
-from leporid.progress import ProgressLike, make_progress
 
 _COLD_ITEM_SHARE = 0.25
 """Share of the ranks for items without training interactions whose initial embeddings come from
@@ -133,16 +132,17 @@ class NeuralRecommender(NetworkScoring):
         init = context.init
         if init is not None:
             noise_seed = derive_seed(seed, "missing vectors")
-            init = init.aligned(split.users, split.items, noise_seed)
+            size = self.init_size
+            train = split.train
             init = scale_for_model(
-                init,
+                init.aligned(train.users, train.items, noise_seed),
                 standardize=self.config.standardize,
                 init_scale=self.config.init_scale,
-                size=self.init_size,
+                size=size,
             )
         build = BuildContext(split.train, self.config.dim, init)
         self._build(build, seed)
-        self.linear = None
+        self.closed_form = None
         warm_start = context.warm_start
         if warm_start is not None:
             growth = TableGrowth(warm_start.train, split.train)
@@ -160,8 +160,10 @@ class NeuralRecommender(NetworkScoring):
         moved = movement(self.tables, initial)
         self.summary["start_size"] = moved["start_size"]
         self.summary["drift"] = moved["drift"]
-        self.linear = fit_linear_part(self.score, self.config, split)
-        self.config = resolved_config(self.config, self.linear)
+        if self.config.has_closed_form_part:
+            context.progress.start("closed-form part")
+        self.closed_form = fit_closed_form_part(self.score, self.config, split)
+        self.config = resolved_config(self.config, self.closed_form)
 
     def _build(self, context: BuildContext, seed: int) -> None:
         """Make the network from a context, with random numbers of `seed`."""
@@ -222,7 +224,8 @@ class NeuralRecommender(NetworkScoring):
         origin = provenance(context.init)
         if context.warm_start is not None:
             origin = context.warm_start.fitting.init
-        self.fitting = self.fitting.replace(
+        self.fitting = replace(
+            self.fitting,
             init=origin,
             steps=self.history.steps,
             best_step=self.history.best_step,
@@ -252,9 +255,10 @@ class NeuralRecommender(NetworkScoring):
         history = self.history
         last_row = history.rows[-1] if history.rows else {}
         return {
-            "steps": last_row.get("step", 0),
+            "steps": history.last_step,
             "best_step": history.best_step,
             "best_metric": history.best_metric,
+            "ended": history.ended,
             "examples_per_second": last_row.get("examples_per_second"),
             **self.summary,
             "start": self.fitting.init,
@@ -346,22 +350,24 @@ class NeuralRecommender(NetworkScoring):
         extended._take_weights(self, growth)
         extended.to(self.device)
         extended.net.eval()
-        if self.linear is not None:
-            extended.linear = self.linear.extended(growth.merged, growth.shares)
+        if self.closed_form is not None:
+            extended.closed_form = self.closed_form.extended(
+                growth.merged, growth.shares
+            )
         return extended
 
     def _arrays(self) -> Arrays:
         arrays = to_arrays(self.net.state_dict())
         if self.cold_items is not None:
             arrays |= self.cold_items.arrays()
-        if self.linear is not None:
-            arrays |= self.linear.arrays()
+        if self.closed_form is not None:
+            arrays |= self.closed_form.arrays()
         return arrays
 
     def _restore(self, arrays: Arrays) -> None:
         where = f"the saved {self.name}"
         cold_items = ColdItems.taken_from(arrays, self.train.n_items)
-        self.linear = LinearPart.taken_from(arrays, self.train)
+        self.closed_form = ClosedFormPart.taken_from(arrays, self.train, self.config)
         # Settings that do not go with the arrays are refused before anything is allocated.
         without_memory = build_on_meta(self.build, self.train, self.config.dim)
         if without_memory is not None:

@@ -14,14 +14,13 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from leporid.config import setting
+from leporid.foundation import Float, OneOf, SearchSpace, setting
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.bpr_loss import table_bpr_loss
 from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Float, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

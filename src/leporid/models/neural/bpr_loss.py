@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from leporid.kernel import kernel
+from leporid.foundation import kernel
 from leporid.models.neural.layers import apply
 from leporid.models.neural.negatives import Ints
 

@@ -13,9 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from leporid.artifacts import check_has_checksum, read_arrays, write_arrays
-from leporid.config import JsonValue, SettingValue
 from leporid.errors import ConfigError, DataError
+from leporid.foundation import (
+    JsonValue,
+    SettingValue,
+    check_has_checksum,
+    read_arrays,
+    write_arrays,
+)
 from leporid.models.context import CHECKPOINT_FILE
 from leporid.models.fitted_arrays import Arrays
 from leporid.models.neural.weights import Weights, check_tensors, to_arrays

@@ -25,9 +25,10 @@ from torch.nn import functional
 from leporid.data import Interactions, Sequences
 from leporid.embeddings import principal_components
 from leporid.errors import DataError
+from leporid.foundation import chunk_rows
 from leporid.models.fitted_arrays import Arrays
 from leporid.models.neural.layers import with_constant
-from leporid.ranking import Indices, chunk_rows, masked_top_k
+from leporid.ranking import Indices, masked_top_k
 
 CONTENT_DIM = 128
 CONTENT_WEIGHT = 0.25

@@ -24,13 +24,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import setting
 from leporid.errors import ConfigError
+from leporid.foundation import Float, Int, OneOf, SearchSpace, setting
 from leporid.models.neural.graph import EdgeProducts, GraphConfig, GraphRecommender
 from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +49,7 @@ class DGCFConfig(GraphConfig):
     regularization: float = setting(1e-3, at_least=0)
 
     def validate(self) -> None:
+        super().validate()
         if self.dim % self.intents:
             raise ConfigError(
                 f"dim must be a multiple of intents, but {self.dim} is not one of {self.intents}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from leporid.config import setting
+from leporid.foundation import setting
 from leporid.models.closed_form.products import normalised
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.bpr_loss import row_penalty, table_bpr_loss

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import setting
+from leporid.foundation import Float, Int, OneOf, SearchSpace, setting
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.bpr_loss import row_penalty
 from leporid.models.neural.layers import with_constant
@@ -29,7 +29,6 @@ from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +112,8 @@ class HGN(NeuralRecommender):
         | {
             "max_history": 3,
             "dim": 128,
-            "linear_gain": "auto",
+            "linear_weight": "auto",
+            "transitions_weight": "auto",
         },
         "paper": {"metric": "F1@10"},
         "authors": {

@@ -16,12 +16,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from leporid.config import setting
+from leporid.foundation import Float, Int, OneOf, SearchSpace, setting
 from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,14 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import setting
 from leporid.errors import ConfigError
+from leporid.foundation import Float, Int, OneOf, SearchSpace, setting
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.sampler import Batch, Sampling
 from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 _PAIRS = 2**18
 """User-item pairs scored at once: bounds memory, whatever the number of users asked for."""
@@ -44,6 +43,7 @@ class NCFConfig(TrainingConfig):
     """Dropout on the input of each perceptron layer."""
 
     def validate(self) -> None:
+        super().validate()
         if not self.layers:
             raise ConfigError("layers must name the width of at least one layer")
 

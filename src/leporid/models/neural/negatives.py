@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from leporid.kernel import kernel
+from leporid.foundation import kernel
 from leporid.models.neural.training_data import TrainingData
 
 Ints: TypeAlias = NDArray[np.int64]

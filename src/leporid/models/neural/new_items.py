@@ -18,6 +18,7 @@ from leporid.errors import (
     LeporidError,
     warn,
 )
+from leporid.foundation import ProgressLike
 from leporid.models.context import FitContext
 from leporid.models.neural.cold_items import (
     ColdItems,
@@ -28,7 +29,6 @@ from leporid.models.neural.cold_items import (
 from leporid.models.neural.table_growth import MIN_INTERACTIONS, TableGrowth
 from leporid.models.neural.trainable import Trainable
 from leporid.models.neural.trainer import train_loop
-from leporid.progress import ProgressLike
 
 _MAX_DEFAULT_SHARE = 0.1
 """Largest share of the ranks that cold items get by default: nobody measured what more costs."""

@@ -20,12 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import setting
+from leporid.foundation import Float, OneOf, SearchSpace, setting
 from leporid.models.neural.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.neural.settings import Recipes
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Float, OneOf, SearchSpace
 
 _SLOPE = 0.2
 """Negative slope of LeakyReLU."""

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.config import setting
 from leporid.errors import ConfigError
+from leporid.foundation import Float, Int, OneOf, SearchSpace, setting
 from leporid.models.neural.base import NeuralRecommender
 from leporid.models.neural.layers import causal_attention, dropout
 from leporid.models.neural.sampler import Batch, Sampling
@@ -35,7 +35,6 @@ from leporid.models.neural.settings import Recipes, TrainingConfig
 from leporid.models.neural.softmax_loss import softmax_loss
 from leporid.models.neural.tables import BuildContext
 from leporid.models.registry import GENERAL
-from leporid.search_space import Float, Int, OneOf, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +59,7 @@ class SASRecConfig(TrainingConfig):
     """Negatives of each position for `loss="sampled"`; None is 1."""
 
     def validate(self) -> None:
+        super().validate()
         if self.dim % self.heads:
             raise ConfigError(
                 f"dim must be a multiple of heads ({self.heads}), not {self.dim}"
@@ -204,7 +204,8 @@ class SASRec(NeuralRecommender):
         | {
             "lr": 2e-3,
             "precision": "bf16",
-            "linear_gain": "auto",
+            "linear_weight": "auto",
+            "transitions_weight": "auto",
         },
     }
     general_by_kind: ClassVar[Recipes] = {

@@ -1,7 +1,7 @@
 """`NetworkScoring`: how a trained network scores users and items.
 
-A model scores by dot products of `encode` and `item_outputs`, or by `scores`. A linear part and
-cold items are added here.
+A model scores by dot products of `encode` and `item_outputs`, or by `scores`. A closed-form part
+and cold items are added here.
 """
 
 import abc
@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from leporid.data import Sequences
 from leporid.embeddings import TableExtension
 from leporid.models.base import Recommender
+from leporid.models.neural.closed_form_part import ClosedFormPart
 from leporid.models.neural.cold_items import ColdItems
-from leporid.models.neural.linear_part import LinearPart
 from leporid.models.neural.sampler import Sampling, recent_items
 from leporid.models.neural.settings import TrainingConfig, resolve_device
 from leporid.ranking import Indices, Scores, VectorsUnsupportedError
@@ -43,7 +43,7 @@ class NetworkScoring(Recommender):
     """The network, once it is built."""
     cold_items: ColdItems | None = None
     """How items that training has not seen are scored."""
-    linear: LinearPart | None = None
+    closed_form: ClosedFormPart | None = None
     """What is added to the scores of the network, if anything."""
     _prepared: Tensor | None = None
     _new_users: TableExtension | None = None
@@ -141,9 +141,9 @@ class NetworkScoring(Recommender):
             rows = self.user_rows(history, users)
             recent = self._recent(history, sequence_rows)
             scores = self.scores(rows, recent).float()
-            if self.linear is not None:
+            if self.closed_form is not None:
                 known = self.known.sequences() if history is None else history
-                scores = self.linear.add(scores, known.take(sequence_rows))
+                scores = self.closed_form.add(scores, known.take(sequence_rows))
             if self.cold_items is None:
                 return scores
             return self.cold_items.adjust(scores, self.newest(history, sequence_rows))
@@ -175,8 +175,8 @@ class NetworkScoring(Recommender):
 
     @property
     def vectors_rank(self) -> Literal["everything", "first stage"]:
-        """What products of the vectors rank; a linear part ranks what they retrieve."""
-        return "everything" if self.linear is None else "first stage"
+        """What products of the vectors rank; a closed-form part ranks what they retrieve."""
+        return "everything" if self.closed_form is None else "first stage"
 
     def item_vectors(self) -> Scores:
         with self._scoring():

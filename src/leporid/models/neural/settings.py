@@ -13,8 +13,8 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 import torch
 
-from leporid.config import Config, SettingValue, setting
-from leporid.machine import check_device
+from leporid.evaluation import parse_metric
+from leporid.foundation import Config, SettingValue, check_device, setting
 
 Recipes: TypeAlias = dict[str, dict[str, SettingValue]]
 """Named settings of a model."""
@@ -69,11 +69,14 @@ class TrainingConfig(Config):
     user_table: str = ""
     """A file about the users: its columns get embeddings, which are added to the users' own, where
     the model has a table of users."""
-    linear_gain: float | Literal["auto"] = setting(0.0, at_least=0)
+    linear_weight: float | Literal["auto"] = setting(0.0, at_least=0)
     """Weight of a linear model of the whole profile (SLIM) beside the network; `auto` is the best
-    of nine on validation."""
+    on validation."""
     linear_penalties: tuple[float, float] | None = None
     """L1 and L2 penalty of that SLIM; None takes the better of two pairs on validation."""
+    transitions_weight: float | Literal["auto"] = setting(0.0, at_least=0)
+    """Weight of transition counts of the recent items beside the network; `auto` is the best on
+    validation, 0 where the data has no order."""
     ema_decay: float = setting(0.0, at_least=0, below=1)
     """Average the weights over steps with this decay and use the average; 0 does not."""
     ema_share: float = setting(0.0, at_least=0, below=1)
@@ -89,10 +92,19 @@ class TrainingConfig(Config):
     checkpoint_every: int = setting(500, at_least=1)
     """Steps between checkpoints, where a folder for them was given."""
 
+    def validate(self) -> None:
+        """Refuse an unknown metric before any data is read."""
+        parse_metric(self.metric)
+
     @property
     def last_step(self) -> int:
         """The last step of a run that is not stopped early."""
         return min(self.stop_at or self.steps, self.steps)
+
+    @property
+    def has_closed_form_part(self) -> bool:
+        """Whether closed-form models may get a weight beside the network."""
+        return self.linear_weight != 0 or self.transitions_weight != 0
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:

@@ -10,11 +10,10 @@ from typing import Literal, NamedTuple, TypedDict
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leporid.data import TABLES, Interactions, ItemTable, item_features
-from leporid.embeddings import Embedding, InitialEmbeddings, fill_isolated_rows
+from leporid.embeddings import Embedding, InitialEmbeddings
 from leporid.errors import ConfigError
 from leporid.models.neural.feature_sum import add_features, fold_features
 from leporid.models.neural.settings import TrainingConfig
@@ -70,7 +69,7 @@ class BuildContext:
         if self.shapes_only:
             return nn.Embedding(rows, self.dim, _weight=torch.empty(rows, self.dim))
         if initial is None:
-            vectors = torch.randn(rows, self.dim) * _RANDOM_SCALE
+            vectors = self._draw(rows)
         elif initial.vectors.shape != (rows, self.dim):
             raise ConfigError(
                 f"the initial embeddings have shape {list(initial.vectors.shape)}, the model needs "
@@ -78,9 +77,11 @@ class BuildContext:
                 f"dim={self.dim}"
             )
         else:
-            vectors = torch.from_numpy(fill_isolated_rows(initial, self._draw))
-            if initial.isolated.any():
-                self.isolated[side] = int(initial.isolated.sum())
+            isolated = torch.from_numpy(initial.isolated)
+            vectors = torch.from_numpy(initial.vectors.astype(np.float32))
+            if isolated.any():
+                self.isolated[side] = int(isolated.sum())
+                vectors[isolated] = self._draw(self.isolated[side])
         table = nn.Embedding(rows, self.dim, _weight=vectors)
         vectors = vectors.clone()
         self.tables.append(InitialTable(table, vectors, side))
@@ -100,9 +101,9 @@ class BuildContext:
                 )
         return table
 
-    def _draw(self, rows: int) -> NDArray[np.float32]:
-        """float32[rows, D]: small random numbers, of torch's generator."""
-        return (torch.randn(rows, self.dim) * _RANDOM_SCALE).numpy()
+    def _draw(self, rows: int) -> Tensor:
+        """Return float32[rows, D]: small random numbers, of torch's generator."""
+        return torch.randn(rows, self.dim) * _RANDOM_SCALE
 
     def add_features(
         self,

@@ -11,12 +11,11 @@ from torch import nn
 
 from leporid.data import Split
 from leporid.errors import TrainingInterruptedError
-from leporid.machine import kept_torch_threads
+from leporid.foundation import interruptible, kept_torch_threads
 from leporid.models.context import FitContext
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.checkpoints import TrainingIdentity, TrainingState
 from leporid.models.neural.cuda_graph import Backward
-from leporid.models.neural.interruption import interruptible
 from leporid.models.neural.sampler import Sampler
 from leporid.models.neural.settings import (
     TrainingConfig,
@@ -37,8 +36,6 @@ from leporid.models.neural.weights import (
     update_ema,
 )
 
-_LOG_EVERY = 50
-"""Steps between two rows of the history; each row waits for the device."""
 _MIN_STEPS = 750
 """`epochs` never allows fewer steps, however small the log."""
 
@@ -73,14 +70,15 @@ def train_loop(
     folder = context.checkpoint
     if context.resume and folder is not None:
         state.load(folder, identity)
-    log = TrainingLog(state, config, context, device, identity)
     backward = Backward(model)
     finished = early_stopping(config, state.progress)
     network.train()
+    shown = config if validation is not None else config.replace(eval_every=0)
+    log = TrainingLog(state, shown, context, device, identity)
     with (
+        kept_torch_threads(),
         interruptible() as interruption,
         own_generators(device),
-        kept_torch_threads(),
         log,
     ):
         while state.step < config.last_step and not finished:
@@ -90,13 +88,7 @@ def train_loop(
             # Without the last 0, the recorded runs would have other bits.
             seed_default(device, derive_seed(seed, "layers", state.step, 0))
             loss = backward(batch)
-            if config.clip_norm:
-                nn.utils.clip_grad_norm_(network.parameters(), config.clip_norm)
-            optimizer.step()
-            model.freeze_untrained_rows()
-            model.weights_changed()
-            state.step += 1
-            update_ema(state.average, network, averaging(config, state.step))
+            update_weights(model, state, config)
 
             is_last = log.step(loss, len(batch)) or state.step == config.last_step
             finished = is_last
@@ -107,20 +99,45 @@ def train_loop(
                 metric = validate(model, validation, state)
                 ended = log.validation(metric)
                 finished = is_last or ended or early_stopping(config, state.progress)
-            if metric is not None or is_last or state.step % _LOG_EVERY == 0:
+            if metric is not None or is_last or log.is_due():
                 log.write(metric)
 
-            interrupted = interruption.is_set()
+            stopped_by = None if finished else interruption.by
             checkpoint_is_due = state.step % config.checkpoint_every == 0
-            if folder is not None and (finished or interrupted or checkpoint_is_due):
+            if folder is not None and (finished or stopped_by or checkpoint_is_due):
                 log.keep()
                 state.save(folder, identity)
-            if interrupted and not finished:
-                raise TrainingInterruptedError(_resume_advice(state, config, folder))
+            if stopped_by is not None:
+                if not context.keep_interrupted:
+                    advice = _resume_advice(state, config, folder)
+                    raise TrainingInterruptedError(advice, stopped_by)
+                log.ended = stopped_by.name
+                break
+        log.ended = log.ended or why_ended(state, config)
     freeze_tables(model, frozen=False)
     network.zero_grad(set_to_none=True)
     load_weights(model, state.best or state.average)
     return log.history()
+
+
+def update_weights(
+    model: Trainable, state: TrainingState, config: TrainingConfig
+) -> None:
+    """Move the weights by the gradients, and their average after them: one step."""
+    if config.clip_norm:
+        nn.utils.clip_grad_norm_(model.net.parameters(), config.clip_norm)
+    state.optimizer.step()
+    model.freeze_untrained_rows()
+    model.weights_changed()
+    state.step += 1
+    update_ema(state.average, model.net, averaging(config, state.step))
+
+
+def why_ended(state: TrainingState, config: TrainingConfig) -> str:
+    """Return why a training that nobody interrupted ended, as in `TrainingHistory.ended`."""
+    if early_stopping(config, state.progress):
+        return "patience"
+    return "steps" if state.step >= config.last_step else "callback"
 
 
 def limit_epochs(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from leporid.config import JsonValue
+from leporid.foundation import JsonValue
 from leporid.models.context import FitContext
 from leporid.models.history import TrainingHistory
 from leporid.models.neural.checkpoints import (
@@ -17,7 +17,13 @@ from leporid.models.neural.checkpoints import (
     TrainingIdentity,
     TrainingState,
 )
+from leporid.models.neural.outlook import Outlook
 from leporid.models.neural.settings import TrainingConfig, learning_rate
+
+_LOG_EVERY = 50
+"""Steps between two rows of the history; each row waits for the device."""
+_RECENT_ROWS = 21
+"""Rows of the history whose steps tell how long the next ones take."""
 
 
 class TrainingLog:
@@ -47,6 +53,9 @@ class TrainingLog:
         self._begin = time.perf_counter()
         self._row_begin = self._begin - (self._seconds_before - row_seconds)
         self._steps_shown = state.step
+        self._baseline = None if config.eval_users else context.baseline
+        self.ended = ""
+        """Why the training ended, for `TrainingHistory`; empty while it goes on."""
         self._bar.start(f"training {identity.model}", config.last_step)
         self._bar.advance(state.step)
 
@@ -54,6 +63,8 @@ class TrainingLog:
         training = asdict(self._identity) | {
             "steps": self._config.last_step,
             "step": self._state.step,
+            **self._best(),
+            "baseline": None if self._baseline is None else asdict(self._baseline),
         }
         for callback in self._callbacks:
             callback.start(training)
@@ -69,10 +80,18 @@ class TrainingLog:
         summary = {
             "steps": self._state.step,
             **self._best(),
+            "ended": self.ended,
             "error": message,
         }
         for callback in self._callbacks:
             callback.end(summary)
+        if error is None:
+            history = self.history()
+            self._bar.say(f"{self._identity.model} {history.describe()}")
+            if history.interrupted_by is not None:
+                self._bar.say(
+                    "finishing with these weights; a second Ctrl-C stops at once"
+                )
 
     def step(self, loss: Tensor, examples: int) -> bool:
         """Note a step without waiting for the device; return whether a callback ends the run."""
@@ -80,6 +99,11 @@ class TrainingLog:
         self._examples += examples
         answers = [callback.step(self._state.step) for callback in self._callbacks]
         return any(answers)
+
+    def is_due(self) -> bool:
+        """Tell whether somebody wants a row of the history after this step."""
+        every = {_LOG_EVERY, *(callback.every for callback in self._callbacks)}
+        return any(self._state.step % steps == 0 for steps in every)
 
     def validation(self, metric: float) -> bool:
         """Report a validation; return whether a callback ends the run."""
@@ -120,25 +144,48 @@ class TrainingLog:
             callback.log(dict(row))
 
     def _show(self, row: HistoryRow) -> None:
-        """Move the progress bar, with the loss and where early stopping may end the run."""
-        config = self._config
-        progress = self._state.progress
-        shown = {
-            "loss": row["loss"],
-            "examples/s": round(row["examples_per_second"]),
-        }
-        if progress.best_metric is not None:
-            shown[f"best {config.metric}"] = progress.best_metric
-        before_first_validation = row["step"] < config.eval_every
-        validates = before_first_validation or progress.best_metric is not None
-        if config.patience and validates:
-            # The first validation is always an improvement.
-            validations = config.patience - progress.no_improvement
-            validations += row["step"] // config.eval_every + before_first_validation
-            soonest_end = validations * config.eval_every
-            shown["can_end_at"] = min(soonest_end, config.last_step)
-        self._bar.advance(self._state.step - self._steps_shown, **shown)
+        """Move the progress bar, with what is known of the training and its end."""
+        note = self.outlook(row).sentence()
+        self._bar.advance(self._state.step - self._steps_shown, note=note)
         self._steps_shown = self._state.step
+
+    def outlook(self, row: HistoryRow) -> Outlook:
+        """Return where the training stands at a row of the history."""
+        config = self._config
+        best_metric = self._state.progress.best_metric
+        before_first_validation = row["step"] < config.eval_every
+        validates = before_first_validation or best_metric is not None
+        return Outlook(
+            step=row["step"],
+            last_step=config.last_step,
+            loss=row["loss"],
+            seconds_per_step=self._seconds_per_step(),
+            first_validation=min(config.eval_every, config.last_step),
+            best_metric=best_metric,
+            best_step=self._state.progress.best_step,
+            soonest_end=self._soonest_end(row["step"]) if validates else None,
+            baseline=self._baseline,
+            added_later="closed-form part" if config.has_closed_form_part else "",
+        )
+
+    def _soonest_end(self, step: int) -> int | None:
+        """Return the step at which patience ends the training if nothing improves."""
+        config = self._config
+        if not config.patience:
+            return None
+        # The first validation is always an improvement.
+        before_first_validation = step < config.eval_every
+        validations = config.patience - self._state.progress.no_improvement
+        validations += step // config.eval_every + before_first_validation
+        return min(validations * config.eval_every, config.last_step)
+
+    def _seconds_per_step(self) -> float:
+        """Return the seconds per step over the latest rows."""
+        row = self._rows[-1]
+        if len(self._rows) == 1:
+            return row["seconds"] / row["step"]
+        before = self._rows[-_RECENT_ROWS:][0]
+        return (row["seconds"] - before["seconds"]) / (row["step"] - before["step"])
 
     def history(self) -> TrainingHistory:
         """Return the history of the whole training."""
@@ -149,6 +196,9 @@ class TrainingLog:
             best_step=progress.best_step if validated else self._state.step,
             best_metric=progress.best_metric,
             steps=self._config.steps,
+            metric=self._config.metric,
+            last_step=self._state.step,
+            ended=self.ended,
         )
 
     def _best(self) -> dict[str, JsonValue]:

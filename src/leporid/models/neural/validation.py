@@ -6,7 +6,7 @@ import numpy as np
 
 from leporid.data import Split
 from leporid.evaluation import evaluate, parse_metric
-from leporid.machine import kept_torch_threads
+from leporid.foundation import kept_torch_threads
 from leporid.models.neural.checkpoints import TrainingProgress, TrainingState
 from leporid.models.neural.settings import TrainingConfig, derive_seed
 from leporid.models.neural.trainable import Trainable, load_weights
@@ -21,7 +21,6 @@ def validation_split(
     """Return the split with the users that validate; None if nobody does."""
     if not config.eval_every or not len(split.valid.target_events):
         return None
-    parse_metric(config.metric)  # refuses an unknown one before the first step
     users = np.unique(split.valid.target_events.user)
     if not 0 < config.eval_users < len(users):
         return split

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from leporid.config import setting
 from leporid.errors import ConfigError
+from leporid.foundation import setting
 from leporid.models.neural.settings import TrainingConfig
 
 Architecture = Literal["resnet", "revnet", "only_conv", "no_conv"]
@@ -73,6 +73,7 @@ class DLR2Config(TrainingConfig):
     fitted users (`neighbours`). `auto` masks where half of the examples or more were masked."""
 
     def validate(self) -> None:
+        super().validate()
         if self.relu_on_negatives and not self.last_relu:
             raise ConfigError(
                 "relu_on_negatives=True needs last_relu=True: there is no ReLU to read"

@@ -213,7 +213,7 @@ class DLR2(NeuralRecommender):
         users: Indices,
         n: int,
         include_seen: bool | None,
-        allowed: Allowed,
+        allowed: Allowed | None,
     ) -> TopK:
         if allowed is None and len(users) >= _WORTH_ANCHORS:
             excluded = self.known.excluded_items(self.shows(include_seen)).take(users)
@@ -245,7 +245,7 @@ class DLR2(NeuralRecommender):
         check_n(n)
         if self.config.inference == "generative":
             return None
-        if self.cold_items is not None or self.linear is not None:
+        if self.cold_items is not None or self.closed_form is not None:
             return None
         if not 0 < candidates < self.train.n_items:
             return None

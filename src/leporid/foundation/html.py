@@ -7,8 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from leporid.artifacts import atomic_path
-from leporid.machine import versions
+from leporid.foundation.artifacts import atomic_path
+from leporid.foundation.machine import versions
 
 
 def fill_template(
@@ -79,13 +79,24 @@ def chart_html(
     )
 
 
+def charts_html(curves: Sequence[Series], x_name: str) -> str:
+    """Draw a chart of each curve, beside each other; empty if no curve has a point."""
+    charts = "".join(chart_html([curve], x_name, curve.name) for curve in curves)
+    return f"<div class='charts'>{charts}</div>" if charts else ""
+
+
 def bars_html(
     values: Mapping[str, float],
     caption: str,
     intervals: Mapping[str, Sequence[float]] | None = None,
-    of_100: bool = False,
+    percent: bool = False,
 ) -> str:
-    """Draw a bar for each name, the first one in colour, up to the largest value or to 100."""
+    """Draw a bar for each name, the first one in colour, up to the largest value.
+
+    With `percent` the values are shares, shown in percent on bars of up to 100.
+    """
+    if percent:
+        values = {name: 100 * value for name, value in values.items()}
     return fill_template(
         "leporid",
         "figures.html",
@@ -93,7 +104,7 @@ def bars_html(
         values=values,
         intervals=intervals or {},
         caption=caption,
-        of_100=of_100,
+        percent=percent,
     )
 
 

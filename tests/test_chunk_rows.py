@@ -6,21 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from leporid import machine
 from leporid.errors import ConfigError
-from leporid.ranking import top_k as ranking
+from leporid.foundation import machine
 
 
 def test_chunks_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "free_memory", lambda: 8 * 4 * 1000 * 5)
-    assert ranking.chunk_rows(1000) == 5
-    assert ranking.chunk_rows(10**9) == 1
-    assert ranking.chunk_rows(1000, batch_size=12) == 12
+    monkeypatch.setattr(machine, "free_memory", lambda: 8 * 4 * 1000 * 5)
+    assert machine.chunk_rows(1000) == 5
+    assert machine.chunk_rows(10**9) == 1
+    assert machine.chunk_rows(1000, batch_size=12) == 12
     with pytest.raises(ConfigError, match="batch_size must be at least 1"):
-        ranking.chunk_rows(1000, batch_size=0)
-    monkeypatch.setattr(ranking, "free_memory", lambda: 2**50)
-    assert ranking.chunk_rows(1_000_000) == 2**28 // 4_000_000
-    assert ranking.chunk_rows(10) == 2048
+        machine.chunk_rows(1000, batch_size=0)
+    monkeypatch.setattr(machine, "free_memory", lambda: 2**50)
+    assert machine.chunk_rows(1_000_000) == 2**28 // 4_000_000
+    assert machine.chunk_rows(10) == 2048
 
 
 def test_free_memory_respects_the_control_group(

@@ -267,6 +267,23 @@ def on_each_share(
     on_each_thread(work_on_share, threads)
 
 
+def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
+    """Return how many users evaluation and recommending score at once; `batch_size` overrides it.
+
+    Their scores take at most an eighth of the free memory, since a model may need several such
+    arrays to compute them, and at most 256 MiB. What a neural model keeps per user is not known
+    here: at most 2,048 users.
+    """
+    if batch_size is not None:
+        if batch_size < 1:
+            raise ConfigError(f"batch_size must be at least 1, not {batch_size}")
+        return batch_size
+    memory = min(free_memory() // 8, 256 * 2**20)
+    bytes_per_user = 4 * max(n_items, 1)
+    rows = memory // bytes_per_user
+    return max(1, min(rows, 2048))
+
+
 @contextlib.contextmanager
 def kept_torch_threads() -> Iterator[None]:
     """Give torch, where it is installed, as many threads after the block as before it.

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
-from leporid.arguments import described, is_table
 from leporid.errors import ConfigError, closest
+from leporid.foundation.arguments import described, is_table
 
 T = TypeVar("T")
 
@@ -101,16 +101,7 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:
         """Build from a mapping; an unknown key is an error that names the closest one."""
-        if not isinstance(values, Mapping):
-            raise ConfigError(f"{cls.__name__} takes settings by name, not {values!r}")
-        known = {field.name for field in dataclasses.fields(cls)}
-        for key in values:
-            if key not in known:
-                guess = closest(str(key), known)
-                hint = f"known: {', '.join(sorted(known))}"
-                if guess:
-                    hint = f"did you mean {guess!r}?"
-                raise ConfigError(f"{cls.__name__} has no setting {key!r}: {hint}")
+        _refuse_unknown(cls, values)
         return cls(**dict(values))
 
     def to_dict(self) -> dict[str, Any]:
@@ -157,6 +148,27 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Config):
         return value.to_dict()
     return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _refuse_unknown(settings: type, values: object) -> None:
+    """Refuse what is no mapping, and a key that is no field of the dataclass."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{settings.__name__} takes settings by name, not {values!r}")
+    known = {field.name for field in dataclasses.fields(settings)}
+    for key in values:
+        if key not in known:
+            guess = closest(str(key), known)
+            hint = f"known: {', '.join(sorted(known))}"
+            if guess:
+                hint = f"did you mean {guess!r}?"
+            raise ConfigError(f"{settings.__name__} has no setting {key!r}: {hint}")
+
+
+def from_mapping(kind: type[T], values: Mapping[str, object]) -> T:
+    """Return a dataclass from the values of its fields in a file, checked as settings are."""
+    _refuse_unknown(kind, values)
+    make: Callable[..., T] = kind
+    return make(**checked_settings(kind, values))
 
 
 def checked_settings(settings: type, values: Mapping[str, object]) -> dict[str, object]:

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from leporid.config import SettingValue
 from leporid.errors import ConfigError
+from leporid.foundation.config import SettingValue
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -29,8 +29,8 @@ _WORDS: Mapping[object, str] = {
     type(None): "None",
 }
 """How the kinds of values that can be checked are called in messages."""
-_SAID_BETTER = ("Split",)
-"""Types whose absence `leporid.data.expect` answers with the call that makes one."""
+_ADVICE = {"a Split": "leporid.temporal_split(leporid.load(...))"}
+"""What makes a value of a kind that users do not make themselves."""
 _LIST_EXAMPLES: Mapping[object, str] = {int: "[1, 5, 10]", str: "['NDCG', 'HR']"}
 
 
@@ -46,7 +46,8 @@ def checks_arguments(
 
     The annotations say what is allowed. Checked are numbers, texts, True and False, paths, choices
     (`Literal`), lists of them, mappings and the types of `leporid.data`. What has another
-    annotation is left to the function. Numbers of numpy become those of Python.
+    annotation is left to the function. Numbers of numpy become those of Python. A function with
+    `include_seen` also takes `exclude_seen`, its opposite.
     `at_least` has the smallest value of some arguments. `example` shows what a list may look like.
     """
 
@@ -93,6 +94,8 @@ class _ArgumentChecker:
     ) -> inspect.BoundArguments:
         """Return the arguments of a call by name, or refuse one of them."""
         name = self._function.__name__
+        if "exclude_seen" in kwargs and "include_seen" in self._names:
+            kwargs = _with_include_seen(kwargs)
         for keyword in kwargs:
             if keyword not in self._names and not self._takes_any:
                 raise _unknown(name, keyword, self._names)
@@ -135,24 +138,18 @@ def _hints(function: Callable[..., object]) -> dict[str, object]:
     return hints
 
 
-def takes_exclude_seen(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a function with `include_seen` also take `exclude_seen`, its opposite."""
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        if "exclude_seen" not in kwargs:
-            return function(*args, **kwargs)
-        if "include_seen" in kwargs:
-            raise ConfigError(
-                "include_seen and exclude_seen say the same: give include_seen alone"
-            )
-        excluded = kwargs.pop("exclude_seen")
-        # What is no switch is refused by the name of the argument it stands for.
-        is_switch = isinstance(excluded, bool | np.bool_)
-        kwargs["include_seen"] = not excluded if is_switch else excluded
-        return function(*args, **kwargs)
-
-    return call
+def _with_include_seen(arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments with `include_seen` in place of `exclude_seen`, its opposite."""
+    if "include_seen" in arguments:
+        raise ConfigError(
+            "include_seen and exclude_seen say the same: give include_seen alone"
+        )
+    replaced = dict(arguments)
+    excluded = replaced.pop("exclude_seen")
+    # What is no switch is refused by the name of the argument it stands for.
+    is_switch = isinstance(excluded, bool | np.bool_)
+    replaced["include_seen"] = not excluded if is_switch else excluded
+    return replaced
 
 
 def _unknown(function: str, name: str, known: Sequence[str]) -> UnknownArgumentError:
@@ -186,7 +183,10 @@ def check_argument(
         raise UnknownNameError(name, value, choices)
     *first, last = dict.fromkeys(_in_words(option, example) for option in options)
     allowed = f"{', '.join(first)} or {last}" if first else last
-    raise ConfigError(f"{function}: {name} must be {allowed}, not {described(value)}")
+    advice = f": give it {_ADVICE[allowed]}" if allowed in _ADVICE else ""
+    raise ConfigError(
+        f"{function}: {name} must be {allowed}, not {described(value)}{advice}"
+    )
 
 
 def _is_literal(option: object) -> bool:
@@ -224,8 +224,7 @@ def is_checked_class(kind: type) -> bool:
 
     Other classes may be stood in for by objects that behave like them.
     """
-    is_data = kind.__module__.startswith("leporid.data.")
-    return kind in _WORDS or (is_data and kind.__name__ not in _SAID_BETTER)
+    return kind in _WORDS or kind.__module__.startswith("leporid.data.")
 
 
 def _can_be_checked(option: object) -> bool:

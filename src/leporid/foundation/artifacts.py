@@ -1,4 +1,4 @@
-"""Files of models, vectors and caches: written atomically (`leporid.atomic`), verified when read.
+"""Files of models, vectors and caches: written atomically (`atomic`), verified when read.
 
 A folder lists its files and their digests in `manifest.json`, a single file of arrays carries a
 checksum (a digest of itself). Nothing here can execute code on load.
@@ -18,13 +18,13 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from leporid.atomic import MANIFEST as MANIFEST
-from leporid.atomic import atomic_folder as atomic_folder
-from leporid.atomic import atomic_path as atomic_path
-from leporid.atomic import check_output_file as check_output_file
-from leporid.atomic import check_output_folder as check_output_folder
-from leporid.atomic import recovered as recovered
 from leporid.errors import ConfigError, DataError, article
+from leporid.foundation.atomic import MANIFEST as MANIFEST
+from leporid.foundation.atomic import atomic_folder as atomic_folder
+from leporid.foundation.atomic import atomic_path as atomic_path
+from leporid.foundation.atomic import check_output_file as check_output_file
+from leporid.foundation.atomic import check_output_folder as check_output_folder
+from leporid.foundation.atomic import recovered as recovered
 
 Array: TypeAlias = NDArray[Any]
 """An array whose kind of numbers is known only when it is written or read."""
