@@ -22,6 +22,7 @@ from leporid.cli.options import (
     show,
 )
 from leporid.errors import ConfigError
+from leporid.foundation import reporting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,7 +152,11 @@ def train(
     if not no_baselines:
         spec = spec.with_baselines(split)
     shows_progress = training.log_every is None or training.log_file is not None
-    with stoppable(lambda: kept_sentence(output)):
+    shows_progress &= not json_output
+    with (
+        stoppable(lambda: kept_sentence(output)),
+        reporting(shows_progress) as reporter,
+    ):
         run, record = execute_to_folder(
             spec,
             split,
@@ -160,10 +165,10 @@ def train(
             resume=training.resume,
             tables=tables,
             callbacks=callbacks,
-            progress=shows_progress and not json_output,
+            progress=reporter,
         )
     parts = tested_parts(record, run.check, len(run.test))
-    sentences = (f"wrote {output}", models.fit_sentence(run.deployed))
+    sentences = (f"wrote {output}", record.extra["deployed"])
     show(json_output, record.to_dict(), *parts, *sentences)
     if run.interrupted_by is not None:
         sentence = f"{run.interruption}; go on with: {typed_again('--resume')}"

@@ -13,7 +13,7 @@ from leporid.errors import LeporidError
 from leporid.evaluation import MetricTable
 from leporid.foundation import JsonValue
 from leporid.foundation import html as page
-from leporid.models import Recommender, fit_sentence
+from leporid.models import Recommender
 from leporid.runs.execution import Run
 from leporid.runs.record import RunRecord
 
@@ -66,7 +66,7 @@ def summary_sentences(
         sentences.append(run.check.left_out)
     if run.interruption:
         sentences.append(f"This run is not finished: {run.interruption}.")
-    sentences.append(f"The folder holds the {fit_sentence(run.deployed)}.")
+    sentences.append(f"The folder holds the {record.extra['deployed']}.")
     return [sentence for sentence in sentences if sentence]
 
 

@@ -10,7 +10,7 @@ and a history h, newest event first, scores item j by sum_r k_r E[h_r, j]. With 
 the first-order Markov chain; other weights c_d give sequential rules.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -104,11 +104,11 @@ class Transitions(ItemWeights):
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         train = split.train
         if self.config.tau == "auto":
-            self.config = self.config.replace(tau=float(split.n_items))
+            self.config = replace(self.config, tau=float(split.n_items))
         if self.config.popularity == "auto":
             per_item = len(split.train) / max(split.n_items, 1)
             popularity = -min(POPULARITY_PER_INTERACTION * per_item, MOST_PENALTY)
-            self.config = self.config.replace(popularity=popularity)
+            self.config = replace(self.config, popularity=popularity)
         config = self.config
         context.progress.start(self.name, 1)
         self._remember(train)
