@@ -22,6 +22,8 @@ FOR_OTHER_PACKAGES = {
     "selection": {"format_duration", "parse_duration"},
     "data": {
         "Duplicates",
+        *("Frame", "GivenIds", "collected", "frame_columns", "frame_like", "id_columns"),
+        *("is_frame", "with_column"),
         "as_log",
         "is_log",
         "HeldOut",
@@ -71,9 +73,10 @@ FOR_OTHER_PACKAGES = {
         "write_run_files",
     },
     "ranking": {
-        *("Allowed", "Condition", "ExtensionUnsupportedError", "Ids", "Indices"),
+        *("Allowed", "AskedUsers", "Condition", "ExtensionUnsupportedError", "Ids", "Indices"),
         *("ItemNeighbours", "ListModel", "Lists", "NanScoreError"),
-        *("Scores", "allowed_items", "check_list", "check_n"),
+        *("Scores", "Unknown", "UnknownPair", "allowed_items", "asked_users", "check_list"),
+        *("check_n", "most_similar", "rank_asked", "rank_users", "score_frame"),
         *("history_indices", "id_indices", "is_id"),
         *("item_list_frames", "item_list_schema"),
         *("ItemWeightMatrix", "joined_lists", "list_frames", "list_schema", "masked_top_k"),

@@ -373,6 +373,53 @@ def test_histories_with_errors_are_refused(some: Recommender) -> None:
             some.recommend_history(wrong)
 
 
+def test_unknown_users_and_empty_histories_fail_nobody_else(
+    fitted: Recommender, split: Split
+) -> None:
+    """They get no list, or what `TopPop` ranks first, if that is asked for."""
+    counts = np.bincount(split.train_valid.item, minlength=N_ITEMS)
+    popular = split.items.externals(np.argsort(-counts, kind="stable"))
+    known, scores = fitted.recommend(["u07", "u30"], n=4)
+    history = fitted.recommend_history([[3, 43, 13]], n=4)[0]
+    for unknown, filled in (("skip", [None] * 4), ("popular", popular[:4].tolist())):
+        with pytest.warns(LeporidWarning, match=f"1 of 3 users are unknown to {fitted.name}"):
+            items, values = fitted.recommend(["u07", "nobody", "u30"], n=4, unknown=unknown)
+        assert items[[0, 2]].tolist() == known.tolist()
+        np.testing.assert_allclose(values[[0, 2]], scores, rtol=1e-4, atol=1e-6)
+        assert items[1].tolist() == filled
+        with pytest.warns(LeporidWarning, match=f"2 of 3 histories have no item .*{fitted.name}"):
+            items, _ = fitted.recommend_history([[], [3, 43, 13], [4]], n=4, unknown=unknown)
+        assert items.tolist() == [filled, history[0].tolist(), filled]
+        with pytest.warns(LeporidWarning, match="1 of 1 histories"):
+            assert fitted.recommend_history([[]], 4, unknown=unknown)[0].tolist() == [filled]
+        with pytest.warns(LeporidWarning, match="1 of 2 users"):
+            frame = fitted.recommend_frame(["nobody", "u07"], 4, unknown=unknown)
+        kept = [item for item in (*filled, *known[0]) if item is not None]
+        assert frame["item"].to_pylist() == kept
+        assert np.isfinite(frame["score"].to_numpy()).all()
+    with pytest.raises(UnknownIdError, match="unknown user 'nobody'"):
+        fitted.recommend_frame(["u07", "nobody"])
+
+
+def test_pairs_have_the_scores_that_rank_the_lists(fitted: Recommender) -> None:
+    """Whatever the user has already, and in the order of the pairs."""
+    users = [f"u{user:02d}" for user in (7, 30, 0, 7)]
+    items = [163, 3, 83, 13]
+    scored = fitted.score_pairs({"user": users, "item": items})
+    assert scored.column_names == ["user", "item", "score"]
+    assert scored["item"].to_pylist() == items
+    matrix = fitted.score(fitted.users.indices(users))
+    expected = matrix[np.arange(4), fitted.items.indices(items)]
+    np.testing.assert_allclose(scored["score"].to_numpy(), expected, rtol=1e-4, atol=1e-6)
+    with pytest.raises(UnknownIdError, match="unknown item 4"):
+        fitted.score_pairs({"user": ["u07"], "item": [4]})
+    with pytest.warns(LeporidWarning, match="2 of 3 pairs"):
+        scored = fitted.score_pairs(
+            {"user": ["u07", "u07", "x"], "item": [4, 163, 3]}, unknown="skip"
+        )
+    assert scored["score"].is_null().to_pylist() == [True, False, True]
+
+
 def test_bad_questions_get_a_sentence(some: Recommender) -> None:
     for n in (0, -3, 2.5, True):
         with pytest.raises(ConfigError, match="n must be"):

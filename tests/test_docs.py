@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import shlex
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,42 @@ def test_the_how_to_for_ones_own_model_runs(
     assert torch.allclose(module["item_embedding"].weight.detach(), torch.from_numpy(wanted))
 
 
+def write_logs(folder: Path) -> None:
+    """One log in the forms that the pages name."""
+    table = leporid.synthesize(150, 90, 4000, seed=5).to_table()
+    (folder / "logs").mkdir()
+    names = ["ratings.csv", "january.csv", "february.csv", "events.jsonl", "visits.csv"]
+    for name in (*names, "logs/ratings-1.parquet", "logs/ratings-2.parquet"):
+        if name.endswith(".jsonl"):
+            lines = [json.dumps(row) for row in table.to_pylist()]
+            (folder / name).write_text("\n".join(lines))
+        else:
+            write_log(table, folder / name)
+
+
+def test_frames_come_in_and_go_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also every kind of table and file that the page about logs names."""
+    pytest.importorskip("duckdb")
+    monkeypatch.chdir(tmp_path)
+    write_logs(tmp_path)
+    names: dict[str, Any] = {"leporid": leporid}
+    [loading] = [b for b in blocks(ROOT / "docs" / "data.md", "python") if "duckdb" in b]
+    for line in loading.splitlines():
+        if line.startswith("leporid.load("):
+            data = eval(line, names)
+            assert (data.n_items, data.dropped.get("missing user")) == (90, None), line
+        else:
+            exec(line, names)
+    for number, block in enumerate(blocks(ROOT / "docs" / "frames.md", "python"), 1):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            exec(compile(block, f"frames.md, block {number}", "exec"), names)
+        unknown = [w for w in told if issubclass(w.category, leporid.errors.LeporidWarning)]
+        assert len(unknown) == block.count("999_999") + block.count("[]]"), number
+    assert names["items"].shape == (2, 3)
+    assert list(names["ranked"]) == ["user", "rank", "item", "score"]
+
+
 def write_repeats(log: leporid.Interactions, path: Path) -> None:
     """The log, and a year later all of it again."""
     first = log.to_table()
@@ -112,8 +150,8 @@ def test_the_python_of_a_page_runs_in_order(
 
     monkeypatch.setattr(loop, "limit_epochs", short)
     log = leporid.synthesize(150, 90, 4000, seed=5)
-    for file in ("ratings.csv", "next-month.csv"):
-        write_log(log, tmp_path / file)
+    write_logs(tmp_path)
+    write_log(log, tmp_path / "next-month.csv")
     write_repeats(log, tmp_path / "log.csv")
     split = leporid.temporal_split(log)
     tables = [leporid.evaluate(leporid.train(model, split), split) for model in ("toppop", "ease")]

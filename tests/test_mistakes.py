@@ -107,7 +107,13 @@ WRONG: list[Call] = [
         for history in (None, 5, "5", FRAME, {1: [5]}, [[[5]]], [[5], 5], [None])
     ),
     call(MODEL.recommend_history, [1, 2], n="3"),
-    call(MODEL.recommend_frame, FRAME),
+    call(MODEL.recommend_frame, FRAME[["time"]].assign(other=1)),
+    call(MODEL.recommend_frame, [1], unknown="ignore"),
+    call(MODEL.recommend, 1, only=[[3], [5]]),
+    call(MODEL.score_pairs, [1, 2]),
+    call(MODEL.score_pairs, FRAME.assign(score=1.0)),
+    call(MODEL.score_pairs, FRAME, unknown="popular"),
+    *(call(MODEL.similar_users, users) for users in (None, FRAME, 5.5)),
     call(MODEL.recommend_frame, n=-3),
     *(call(MODEL.similar_items, items) for items in (None, FRAME, ITEMS, 5.5)),
     *(call(MODEL.explain, 1, item) for item in (ITEMS[0], FRAME, None, [5])),
@@ -303,7 +309,9 @@ def test_include_seen_is_the_word_and_exclude_seen_its_opposite(tmp_path: Path) 
 def test_several_ids_in_place_of_one() -> None:
     with pytest.raises(DataError, match="give one item id, not an array of 10"):
         MODEL.explain(1, ITEMS[0])
-    with pytest.raises(DataError, match=r"give user ids, not a DataFrame: .* table\['user'\]"):
+    with pytest.raises(DataError, match=r"give item ids, not a DataFrame: .* table\['item'\]"):
+        MODEL.similar_items(FRAME)
+    with pytest.raises(DataError, match="recommend_frame takes frames"):
         MODEL.recommend(FRAME)
     with pytest.raises(UnknownIdError, match="unknown item 99"):
         MODEL.explain(1, 99)

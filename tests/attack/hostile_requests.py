@@ -129,9 +129,9 @@ async def surrogates(target: Target, until: float) -> None:
     bodies = [
         b'{"users": ["\\ud800"]}',
         b'{"users": ["\\udfff", "a"], "histories": [["\\udbff"]]}',
-        b'{"users": ["a\\u0000b"]}',
+        b'{"users": ["a\\u0000b"], "unknown": "error"}',
         b'{"users": [NaN]}',
-        b'{"users": [' + b"9" * 4000 + b"]}",
+        b'{"users": [' + b"9" * 4000 + b'], "unknown": "error"}',
     ]
     sent = [request("/recommend", body) for body in bodies]
     item = json.dumps(target.items[0]).encode()
@@ -169,6 +169,37 @@ async def bad_rules(target: Target, until: float) -> None:
         writer.write(sent[turn % len(sent)])
         status = await read_status(reader)
         assert status in (200, 422, 429), (status, sent[turn % len(sent)][:300])
+        writer.close()
+
+
+async def bad_scores(target: Target, until: float) -> None:
+    """Candidates of the wrong form, unknown ones, and as many as a request may name."""
+    user = target.users[0]
+    wrong: list[Any] = [
+        {"candidates": [{}] * 3000},
+        {"candidates": [{"user": user, "items": [[]] * 3000}]},
+        {"candidates": [{"user": user, "history": [1], "items": [1]}]},
+        {"candidates": [{"user": "x" * 100_000, "items": [1]}]},
+        {"candidates": [{"user": user, "items": [10**3000]}], "unknown": "error"},
+    ]
+    heavy: list[Any] = [
+        {"candidates": [{"user": user, "items": [f"no {i}" for i in range(20_000)]}]},
+        {
+            "candidates": [{"user": u, "items": target.items[:60]} for u in target.users[:73]],
+            "rank": True,
+        },
+    ]
+    sent = [(request("/score", body), False) for body in wrong]
+    sent += [(request("/score", body), True) for body in heavy]
+    sent.append((request("/score", b'{"candidates": [{"user": "\\ud800", "items": [1]}]}'), False))
+    for turn in range(1_000_000):
+        if time.perf_counter() >= until:
+            break
+        body, is_sound = sent[turn % len(sent)]
+        reader, writer = await target.connect(ATTACKER)
+        writer.write(body)
+        status = await read_status(reader)
+        assert status in ((200, 429) if is_sound else (422, 429)), (status, body[:300])
         writer.close()
 
 
@@ -236,6 +267,7 @@ def main(run: Path, seconds: float = 8.0) -> None:
         ("alone", None),
         ("beside bad rows", surrogates),
         ("beside bad rules", bad_rules),
+        ("beside bad scores", bad_scores),
         ("beside clients that hang up", hang_up),
     ]
     for name, attack in attacks:

@@ -21,6 +21,7 @@ from tests.attack.hostile_requests import (
     Outcome,
     Target,
     bad_rules,
+    bad_scores,
     besiege,
     dawdle,
     hang_up,
@@ -77,13 +78,13 @@ def test_honest_requests_succeed_beside_hostile_ones_and_half_requests_are_cut_o
         target = Target(address, model.users.ids.to_pylist(), model.items.ids.to_pylist())
 
         async def attack() -> tuple[list[Outcome], int]:
-            kinds = (surrogates, bad_rules, hang_up)
+            kinds = (surrogates, bad_rules, bad_scores, hang_up)
             outcomes = [await besiege(target, kind, 1.0, 4) for kind in kinds]
             return outcomes, await dawdle(target, 20, 60.0)
 
         outcomes, held = asyncio.run(attack())
         stop(process, address)
-    assert [outcome.failed for outcome in outcomes] == [0, 0, 0], outcomes[0].statuses
+    assert [outcome.failed for outcome in outcomes] == [0, 0, 0, 0], outcomes[0].statuses
     assert held == 0
     check_events(tmp_path / "events.db", outcomes)
     check_impressions(tmp_path / "events.db", outcomes, list(map(str, target.users)))
@@ -102,14 +103,14 @@ def test_eight_seconds_of_each_attack(tmp_path: Path, capsys: pytest.CaptureFixt
     with server(tmp_path / "run", store, *limits) as (_, address):
         target = Target(address, known.users.ids.to_pylist(), known.items.ids.to_pylist())
         outcomes = []
-        for kind in (surrogates, hang_up):
+        for kind in (surrogates, bad_scores, hang_up):
             outcomes.append(asyncio.run(besiege(target, kind, 8.0, 16)))
             with capsys.disabled():
                 print(f"\n{kind.__name__}: {outcomes[-1].sentence()}")
         assert asyncio.run(dawdle(target, 600, 30.0)) == 0
     with server(tmp_path / "run", store, "--limit=body_seconds=600") as (process, address):
         stop(process, address)
-    assert [outcome.failed for outcome in outcomes] == [0, 0]
+    assert [outcome.failed for outcome in outcomes] == [0, 0, 0]
     check_events(store, outcomes)
     # Meant to be 500 ms; four times that, because other processes may use the cores as well.
-    assert outcomes[1].p99 < 2.0
+    assert max(outcome.p99 for outcome in outcomes[1:]) < 2.0

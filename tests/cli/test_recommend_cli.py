@@ -71,6 +71,38 @@ def test_the_users_of_a_file(run: Path, tmp_path: Path) -> None:
     assert recs["user"].to_pylist() == ["u07", "u07", "u02", "u02"]
 
 
+def test_unknown_users_fail_a_command_only_if_asked_to(run: Path, tmp_path: Path) -> None:
+    model = EASE.load(run)
+    with pytest.warns(LeporidWarning):
+        popular = model.recommend_history([[]], 3, unknown="popular")[0][0].tolist()
+    both = (run, "--user", "nobody", "--user", "u07", "-n", 3, "--explain")
+    known = model.recommend("u07", 3)[0].tolist()
+    for unknown, filled in (("skip", []), ("popular", popular)):
+        with pytest.warns(LeporidWarning, match="1 of 2 users are unknown to ease"):
+            answer = ask(*both, "--unknown", unknown)
+        assert [entry["user"] for entry in answer] == ["nobody", "u07"]
+        lists = [[item["item"] for item in entry["items"]] for entry in answer]
+        assert lists == [filled, known]
+        with pytest.warns(LeporidWarning, match="2 of 3 histories have no item that ease knows"):
+            answer = ask(
+                *(run, "--history", "", "--history", "3,43", "--history", "x", "-n", 3),
+                *("--explain", "--unknown", unknown),
+            )
+        assert [len(entry["items"]) for entry in answer] == [len(filled), 3, len(filled)]
+    users, target = tmp_path / "users.txt", tmp_path / "recs.csv"
+    users.write_text("u07\nnobody\n")
+    into = (run, "--users", users, "-n", 3, "-o", target)
+    with pytest.warns(LeporidWarning, match="1 of 2 users .* most popular items"):
+        ask(*into, "--unknown", "popular")
+    assert pyarrow.csv.read_csv(target)["item"].to_pylist() == [*known, *popular]
+    for arguments in ((*both, "--unknown", "error"), both, (*into, "--unknown", "error")):
+        failed = runner.invoke(app, ["recommend", *map(str, arguments)]).exception
+        assert isinstance(failed, UnknownIdError)
+        assert "'nobody'" in str(failed)
+    wrong = runner.invoke(app, ["recommend", *map(str, both), "--unknown", "populer"]).exception
+    assert "did you mean 'popular'" in str(wrong)
+
+
 def test_filters_by_id_and_by_column(run: Path, table: Path) -> None:
     common = (run, "--user", "u03", "--include-seen", "-n", 17)
 

@@ -123,15 +123,16 @@ def test_the_second_run_answers_under_its_name(app: Any, model: Recommender, run
 @pytest.mark.parametrize(
     ("request_", "word"),
     [
-        ({"users": ["nobody"]}, "nobody"),
-        ({"histories": [["no-such-film"]]}, "no-such-film"),
+        ({"users": ["nobody"], "unknown": "error"}, "nobody"),
+        ({"histories": [["no-such-film"]], "unknown": "error"}, "no-such-film"),
+        ({"users": [1], "unknown": "guess"}, "unknown"),
         ({"users": [1], "exclude": ["left-out"]}, "left-out"),
         ({"users": [1], "candidates": ["no-candidate"]}, "no-candidate"),
         ({"users": [True]}, "users"),
         ({"users": [1], "n": 31}, "31"),
         ({"users": [1], "n": 0}, "n"),
         ({"users": [1], "colour": "red"}, "colour"),
-        ({"histories": [[]]}, "history 0 is empty"),
+        ({"histories": [[]], "unknown": "error"}, "history 0 is empty"),
         ({"users": [1] * 257}, "257"),
         ({"histories": [[1] * 1001]}, "1001"),
         ({}, "at least one"),
@@ -170,7 +171,7 @@ def test_lone_surrogates_and_odd_numbers_are_no_5xx(app: Any) -> None:
         b'{"users": ["\\ud800"]}',
         b'{"users": [NaN]}',
         b'{"users": [1e999]}',
-        b'{"histories": [["\\u0000"]]}',
+        b'{"histories": [["\\u0000"]], "unknown": "error"}',
         b"[" * 5000,
         b'{"users": [' + b"9" * 5000 + b"]}",
     ):

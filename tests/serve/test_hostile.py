@@ -104,7 +104,8 @@ def test_another_spelling_of_an_id_is_another_user(
 ) -> None:
     known = model.users.external(7)
     odd = spelling.format(known)
-    assert post(app, "/recommend", {"users": [odd]}).status_code == 422
+    asked = {"users": [odd], "unknown": "error"}
+    assert post(app, "/recommend", asked).status_code == 422
     event = {"user": odd, "item": model.items.external(3)}
     assert post(app, "/events", {"events": [event]}, headers=WRITE).status_code == 200
     assert get(app, f"/users/{known}").json()["new_events"] == 0
@@ -113,7 +114,8 @@ def test_another_spelling_of_an_id_is_another_user(
 
 def test_arabic_digits_are_another_user_too(app: Any, model: Recommender) -> None:
     digits = str(model.users.external(7)).translate({48 + i: 0x660 + i for i in range(10)})
-    assert post(app, "/recommend", {"users": [digits]}).status_code == 422
+    asked = {"users": [digits], "unknown": "error"}
+    assert post(app, "/recommend", asked).status_code == 422
 
 
 def test_known_items_of_a_history_are_used_and_unknown_ones_named(

@@ -35,9 +35,11 @@ SPELLINGS = {
 """Names of the options that are not spelt as their parameter alone."""
 
 Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
-Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
+Source = Annotated[
+    str, Argument(help="Log: a file, a quoted pattern, or a data set's name.")
+]
 SplitSource = Annotated[
-    str, Argument(help="Log: a file, a data set, or a `data split` folder.")
+    str, Argument(help="Log: a file, pattern or data set, or a `data split` folder.")
 ]
 
 

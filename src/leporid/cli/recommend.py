@@ -14,11 +14,14 @@ from typer import Argument, Option
 from leporid import models
 from leporid.cli.options import Json, OutputFile, load_model, parse_list
 from leporid.cli.printing import Part, show
-from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.models import Recommender
-    from leporid.ranking import BoundRules
+    from leporid.ranking import BoundRules, Unknown
+
+
+_POLICIES: dict[str, Unknown] = {"error": "error", "skip": "skip", "popular": "popular"}
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,20 @@ class _Question:
         bool, "What the model's weights say goes with every item, into -o."
     ] = False
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10
+    unknown: Annotated[
+        str | None,
+        "Unknown users get: error, skip or popular [error; skip with --users].",
+    ] = None
     explain: Annotated[bool, "Add the items of the history that say why."] = False
+
+    @property
+    def policy(self) -> Unknown:
+        """What becomes of unknown users and of histories without a known item."""
+        if self.unknown is None:
+            return "skip" if self.users else "error"
+        if self.unknown not in _POLICIES:
+            raise UnknownNameError("--unknown", self.unknown, _POLICIES)
+        return _POLICIES[self.unknown]
 
     def check(self, output: Path | None) -> None:
         """Refuse options that do not go together."""
@@ -240,12 +256,14 @@ def _write_lists(
     if question.users is not None:
         from leporid.data import read_ids
 
-        users = read_ids(question.users, "user", question.user_column, model.users)
+        among = model.users if question.policy == "skip" else None
+        users = read_ids(question.users, "user", question.user_column, among)
     n_rows = write_recommendations(
         model,
         output,
         users,
         question.n,
+        unknown=question.policy,
         only=filters.only,
         exclude=filters.exclude,
         include_seen=filters.include_seen,
@@ -291,15 +309,17 @@ def _ranked_lists(
 ) -> list[_List]:
     """Return the lists of users, or of new users with a history."""
     # Ids are shown as the log has them: numbers where all of its users have one.
-    users = [
-        model.users.external(model.users.index(user)) for user in question.user or []
-    ]
+    users: list[object] = []
+    for user in question.user or []:
+        known, _unknown = model.users.split_known([user])
+        users.append(model.users.external(known[0]) if len(known) else user)
     histories = [parse_list(text) for text in question.history or []]
     if users:
         kind = "user"
         items, scores = model.recommend(
             users,
             question.n,
+            unknown=question.policy,
             only=filters.only,
             exclude=filters.exclude,
             include_seen=filters.include_seen,
@@ -310,6 +330,7 @@ def _ranked_lists(
         items, scores = model.recommend_history(
             histories,
             question.n,
+            unknown=question.policy,
             only=filters.only,
             exclude=filters.exclude,
             include_seen=filters.include_seen,
@@ -317,16 +338,23 @@ def _ranked_lists(
         )
     subjects = users or question.history or []
     lists: list[_List] = []
-    for subject, known, row_items, row_scores in zip(
+    for subject, asked, row_items, row_scores in zip(
         subjects, users or histories, items, scores, strict=True
     ):
         entries = _entries(row_items, row_scores, "score", titles)
         ranked = _List(kind, subject, entries)
-        if question.explain:
+        if question.explain and _is_known(model, asked):
             ranked.reason_kind = model.reason_kind
-            _add_reasons(model, known, entries, titles)
+            _add_reasons(model, asked, entries, titles)
         lists.append(ranked)
     return lists
+
+
+def _is_known(model: Recommender, asked: object) -> bool:
+    """Return whether the model knows a user, or an item of a history."""
+    if isinstance(asked, list):
+        return len(model.items.split_known(asked)[0]) > 0
+    return len(model.users.split_known([asked])[0]) > 0
 
 
 def _add_reasons(

@@ -12,13 +12,15 @@ delimited     Delimited text: its separator, header and quotes, and the table in
 event_kinds   What the kinds of events mean: their weights, which are targets, what is disliked
 features      `item_features`: one row of numbers per item from the columns of an item table
 files         Files, pipes and addresses such as s3://
-frames        Tables in memory: frames, Arrow tables and columns by name, converted to Arrow
+frames        Tables in memory: frames, Arrow tables and columns by name, to Arrow and back
+id_columns    Ids in the columns of a frame, as they were given and as indices
 id_files      `read_ids`: a list of ids from a text file or from a column of a table
 id_map        `IdMap`: external ids to contiguous indices and back, also through a file
 interactions  `Interactions`: which user chose which item, in order; targets and disliked items
 item_table    `ItemTable`: what is known of items; titles, genres, and items by a column
+json_lines    JSON lines: one object per line, whose values are columns
 k_core        Only users and items that occur often enough, in memory or a block at a time
-loading       `load`: files, folders, frames, matrices, data sets
+loading       `load`: files, folders, patterns, frames, matrices, data sets
 log_files     The files of a log, one by one or in batches; folders as Spark and Hive write them
 policies      Which rows are kept, which are left out and counted
 sequences     `Sequences`: the items of each user in time order

@@ -6,6 +6,14 @@ from .features import ItemFeatures as ItemFeatures
 from .features import item_features as item_features
 from .files import in_words as in_words
 from .files import is_split as is_split
+from .frames import Frame as Frame
+from .frames import collected as collected
+from .frames import frame_columns as frame_columns
+from .frames import frame_like as frame_like
+from .frames import is_frame as is_frame
+from .frames import with_column as with_column
+from .id_columns import GivenIds as GivenIds
+from .id_columns import id_columns as id_columns
 from .id_files import read_ids as read_ids
 from .id_map import IdMap as IdMap
 from .interactions import DatasetStats as DatasetStats

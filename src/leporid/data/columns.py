@@ -61,7 +61,7 @@ class LoadReport:
     origin: str
     """The path, the data set name, or the kind of object."""
     format: str
-    """'text', 'parquet', 'frame' or 'matrix'."""
+    """'text', 'json', 'parquet', 'frame' or 'matrix'."""
     columns: Mapping[str, str]
     """Role ('user', 'item', 'time', 'rating', 'weight', 'event') to the name of its column."""
     guessed: tuple[str, ...]

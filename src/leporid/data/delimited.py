@@ -166,12 +166,15 @@ def _first_line(
             raise NoRowsError(f"{path} is empty")
     where = f"{path}, line {line}"
     if len(text) == LONGEST_ROW:
-        raise DataError(_too_long(where))
+        raise DataError(too_long(where))
     if "\0" in text or (not text.isascii() and _UNDECODED.search(text)):
         raise EncodingError(where, encoding)
     text = text.removeprefix("\ufeff")
     if re.match(r'\s*[\[{]\s*["\[{]', text):
-        raise DataError(f"{where}: this looks like JSON: convert it to CSV or parquet")
+        raise DataError(
+            f"{where}: this looks like JSON: write one object on each line, into a file whose "
+            f"name ends with .jsonl"
+        )
     return line, text
 
 
@@ -239,7 +242,8 @@ def _not_closed(where: str) -> str:
     )
 
 
-def _too_long(where: str) -> str:
+def too_long(where: str) -> str:
+    """Return what is wrong with a row of `LONGEST_ROW` bytes or more."""
     size = f"{LONGEST_ROW / (1 << 20):g} MiB"
     return f"{where}: a row is longer than {size}: this is no log, or a quote is not closed"
 
@@ -349,7 +353,7 @@ def _cuts_a_quoted_line_break(layout: Layout, size: int) -> bool:
             if is_open and (not block or patterns.complete.match(pending, 1)):
                 raise DataError(_not_closed(_place(layout, position + 1)))
             if len(pending) > 2 * LONGEST_ROW:
-                raise DataError(_too_long(_place(layout, position + 1)))
+                raise DataError(too_long(_place(layout, position + 1)))
     return False
 
 
@@ -453,9 +457,9 @@ def _first_wrong_row(
             if not row.isascii() and _UNDECODED.search(row):
                 return EncodingError(where, layout.encoding)
             if len(row) > LONGEST_ROW:
-                return DataError(_too_long(where))
+                return DataError(too_long(where))
             where = f"{layout.file.path}, line {layout.line + reader.line_num}"
     except csv.Error as error:
         is_too_long = "limit" in str(error)
-        return DataError(_too_long(where) if is_too_long else _not_closed(where))
+        return DataError(too_long(where) if is_too_long else _not_closed(where))
     return None

@@ -5,6 +5,7 @@
 
 import csv
 import errno
+import glob
 import os
 import re
 import shutil
@@ -66,6 +67,21 @@ class SourceFile(NamedTuple):
             return True
         return self._beginning().startswith(b"PAR1")
 
+    def format(self) -> str:
+        """Return "parquet", "JSON lines", "text" or "empty", by the name or else the content."""
+        if self.is_parquet():
+            return "parquet"
+        if self.suffix in (".jsonl", ".ndjson"):
+            return "JSON lines"
+        if self.suffix in (".csv", ".tsv", ".inter"):
+            return "text"
+        with self.open() as file:
+            beginning = file.read(100)
+        if not beginning:
+            return "empty"
+        is_json = re.match(rb'(\xef\xbb\xbf)?\s*\{\s*"', beginning)
+        return "JSON lines" if is_json else "text"
+
     def _beginning(self) -> bytes:
         with self.system.open_input_stream(self.content, compression=None) as file:
             return bytes(file.read(4))
@@ -81,6 +97,21 @@ def is_address(source: str | os.PathLike[str]) -> bool:
 def located(source: str | os.PathLike[str]) -> Path:
     """Return the path; `~nobody`, who has no home, stays as it is written, as in a shell."""
     return Path(os.path.expanduser(source))
+
+
+def matching(source: str | os.PathLike[str]) -> list[str | os.PathLike[str]]:
+    """Return the paths that a pattern such as `log-*.csv` matches, in order; else the path alone.
+
+    An address is no pattern, nor is the name of a file that exists.
+    """
+    path = str(located(source))
+    is_pattern = glob.has_magic(path) and not os.path.lexists(path)
+    if is_address(source) or not is_pattern:
+        return [source]
+    found = glob.glob(path, recursive=True)
+    if not found:
+        raise DataError(f"no file matches {source}")
+    return [*sorted(found, key=lambda name: Path(name).parts)]
 
 
 def is_split(path: str | os.PathLike[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Tables in memory: frames, Arrow tables and columns by name, converted to Arrow."""
+"""Tables in memory: frames, Arrow tables and columns by name, converted to Arrow and back."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
@@ -14,6 +14,8 @@ from leporid.errors import DataError, article, shortened
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Values: TypeAlias = Iterable[object]
 """What somebody gives as a column: an array, a series, a list."""
+Frame: TypeAlias = Any
+"""A pandas or polars data frame, or a pyarrow table: of the kind that the caller gave."""
 
 
 @runtime_checkable
@@ -22,6 +24,72 @@ class _Lazy(Protocol):
 
     def collect_schema(self) -> object: ...
     def collect(self) -> object: ...
+
+
+@runtime_checkable
+class _HasColumns(Protocol):
+    """A data frame of pandas or polars, a pyarrow table, a DuckDB relation."""
+
+    columns: object
+
+
+@runtime_checkable
+class _HasSchema(Protocol):
+    """A reader of record batches, whose columns come later."""
+
+    schema: object
+
+
+def is_frame(value: object) -> bool:
+    """Return whether a value has named columns: a frame, a table, a relation, a mapping."""
+    # A lazy frame is asked first: looking at its columns would compute its schema.
+    return isinstance(value, _Lazy | Mapping | _HasColumns | _HasSchema)
+
+
+def collected(source: object) -> Frame:
+    """Return a pandas or polars frame as it is, and any other table in memory as an Arrow table.
+
+    A lazy frame is computed, and a reader is read to its end.
+    """
+    if isinstance(source, _Lazy):
+        source = source.collect()
+    if _package(source) in ("pandas", "polars"):
+        return source
+    columns = frame_columns(source, "give a frame or columns by name")
+    arrays = {
+        name: converted(column, f"column {name!r}") for name, column in columns.items()
+    }
+    return pa.table(arrays)
+
+
+def frame_like(source: object, table: pa.Table) -> Frame:
+    """Return an Arrow table as the kind of frame or series that `source` is, or as it is."""
+    package = _package(source)
+    if package == "pandas":
+        return table.to_pandas()
+    if package == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    return table
+
+
+def with_column(frame: Frame, name: str, values: pa.Array) -> Frame:
+    """Return what `collected` gave with one more column; the frame itself is not changed."""
+    package = _package(frame)
+    if package == "pandas":
+        longer = frame.copy(deep=False)
+        longer[name] = values.to_numpy(zero_copy_only=False)
+        return longer
+    if package == "polars":
+        import polars
+
+        return frame.with_columns(polars.Series(name, values))
+    return frame.append_column(name, values)
+
+
+def _package(source: object) -> str:
+    return type(source).__module__.split(".")[0]
 
 
 def frame_columns(source: object, expected: str) -> dict[str, Values]:
@@ -34,7 +102,7 @@ def frame_columns(source: object, expected: str) -> dict[str, Values]:
             source = source.collect()
         if isinstance(source, Mapping):
             return {str(name): column for name, column in source.items()}
-        package = type(source).__module__.split(".")[0]
+        package = _package(source)
         if package == "pandas":
             return _pandas_columns(source)
         if package == "polars":
@@ -74,11 +142,11 @@ def converted(column: Values, where: str) -> Column:
         ) from None
 
 
-def _pandas_columns(frame: Any) -> dict[str, Values]:
+def _pandas_columns(frame: Frame) -> dict[str, Values]:
     return {str(name): frame.iloc[:, n] for n, name in enumerate(frame)}
 
 
-def _polars_columns(frame: Any) -> dict[str, Values]:
+def _polars_columns(frame: Frame) -> dict[str, Values]:
     return {name: frame[name] for name in frame.columns}
 
 
@@ -143,7 +211,8 @@ def as_arrow(column: Values) -> Column:
     _check_one_kind(kinds)
     if "NumPy datetimes" in kinds:
         return pa.array(_microseconds(values))
-    _check_inside(values)
+    if not kinds.keys() <= _KINDS.keys():
+        _check_inside(values)
     return pa.array(values, from_pandas=True)
 
 

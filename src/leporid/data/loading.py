@@ -1,7 +1,7 @@
 """`load`: any log of interactions, from anywhere, as `Interactions`."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -19,12 +19,12 @@ from leporid.data.columns import (
 )
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.event_kinds import EventKinds
-from leporid.data.files import in_words, is_address, is_split, located, reading
+from leporid.data.files import in_words, is_address, is_split, located, matching
 from leporid.data.frames import converted, frame_columns
 from leporid.data.interactions import Duplicates, Interactions
-from leporid.data.log_files import read_log
+from leporid.data.log_files import read_log, reading_log
 from leporid.data.policies import to_interactions
-from leporid.errors import ConfigError, DataError, closest
+from leporid.errors import ConfigError, DataError, article, closest
 from leporid.foundation import checks_arguments, say
 
 
@@ -68,11 +68,13 @@ def load(  # noqa: PLR0913 (options are spelled out)
 
     Parameters
     ----------
-    source : path, data set name, pandas or polars frame, pyarrow table, mapping or sparse matrix
-        A delimited text file (also gzip), a RecBole `.inter` file, a parquet file, a directory
-        of parquet or text files as Spark writes it, each also as s3://bucket/key; 'ml-100k',
-        'ml-1m', 'ml-20m', 'steam' or 'anime' (a path of that name wins); a table with named
-        columns; a scipy sparse matrix with users as rows, whose positions are the ids.
+    source : path, list of paths, pattern, data set name, frame, mapping or sparse matrix
+        A delimited text file, JSON lines (each also compressed), a RecBole `.inter` file, a
+        parquet file, a directory of such files as Spark writes it, each also as s3://bucket/key;
+        a list of them, or a pattern such as 'log-*.csv', read as one log; 'ml-100k', 'ml-1m',
+        'ml-20m', 'steam' or 'anime' (a path of that name wins); a pandas or polars frame (also
+        lazy), a pyarrow table or reader, a DuckDB relation; columns by name; a scipy sparse matrix
+        with users as rows, whose positions are the ids.
     user, item, time, rating : name or position (from 0) of a column that has no usual name
     min_rating : keep rows with at least this rating; the others are counted in `.dropped`. 'anime'
         by default leaves out its rows with rating -1, which were seen and not rated
@@ -132,11 +134,36 @@ def _read(source: object, options: ReadOptions) -> RawTable:
     if isinstance(source, _SparseMatrix):
         return _read_matrix(source, options)
     if isinstance(source, str | os.PathLike):
-        with reading(_locate(source)) as file:
-            return read_log(file, options)
+        return _read_files([source], options)
+    if isinstance(source, list | tuple) and _names_files(source):
+        return _read_files(source, options)
     kind = type(source)
     package = kind.__module__.split(".")[0].replace("builtins", "")
     return _read_frame(source, options, f"the {f'{package} {kind.__name__}'.strip()}")
+
+
+def _names_files(sources: Sequence[object]) -> bool:
+    """Return whether a list names files; one that also holds other things is refused."""
+    if not sources:
+        raise DataError("the list of files is empty: give at least one path")
+    are_paths = [isinstance(source, str | os.PathLike) for source in sources]
+    if any(are_paths) and not all(are_paths):
+        other = sources[are_paths.index(False)]
+        raise DataError(
+            f"a list of files has {article(type(other).__name__)} among its paths: give paths "
+            f"alone, or join the tables first"
+        )
+    return any(are_paths)
+
+
+def _read_files(
+    sources: Sequence[str | os.PathLike[str]],
+    options: ReadOptions,
+) -> RawTable:
+    """Read files, folders and patterns as one log, in this order."""
+    paths = [_locate(path) for source in sources for path in matching(source)]
+    with reading_log(paths) as files:
+        return read_log(files, options)
 
 
 @runtime_checkable
@@ -220,7 +247,10 @@ def _read_frame(
     kind: str = "frame",
 ) -> RawTable:
     """Convert what is needed of a pandas or polars frame, a pyarrow table or a mapping."""
-    expected = "give a path, a data set name, a frame, columns by name or a scipy sparse matrix"
+    expected = (
+        "give a path, a list of paths, a data set name, a frame, columns by name or a scipy sparse "
+        "matrix"
+    )
     columns = frame_columns(source, expected)
     names = list(columns)
     positions, report = find_columns(names, options, origin, kind)

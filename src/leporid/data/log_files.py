@@ -1,11 +1,13 @@
-"""The files of a log: one file, or a folder as Spark and Hive write it.
+"""The files of a log: one file or several, or a folder as Spark and Hive write it.
 
 In a folder, names that begin with `_` or `.` are notes of the writer (`_SUCCESS`, `.part-0.crc`),
 and a folder called `day=2024-01-01` gives every row in it a column `day`. `log_batches` reads some
 rows at a time.
 """
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -19,11 +21,16 @@ from pyarrow import fs
 
 from leporid.data.columns import LoadReport, RawTable, ReadOptions, find_columns, listed
 from leporid.data.delimited import Layout, NoRowsError, batches_of, sniff, table_of
-from leporid.data.files import SourceFile, in_words
+from leporid.data.files import SourceFile, in_words, reading
+from leporid.data.json_lines import JsonColumns, first_names
 from leporid.errors import DataError
 
 MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N"]
 """Unquoted fields of text that mean 'nothing here'."""
+
+
+_TEXT_SUFFIXES = (".csv", ".tsv", ".inter", ".jsonl", ".ndjson")
+"""Endings of the files that are read in a folder without parquet files."""
 
 
 class _Part(NamedTuple):
@@ -34,43 +41,91 @@ class _Part(NamedTuple):
     """Columns that its folders name, each with the one value that all its rows have."""
 
 
-def read_log(source: SourceFile, options: ReadOptions) -> RawTable:
+class LogFiles(NamedTuple):
+    """The files and folders of one log, opened, in the order of their rows."""
+
+    origin: str
+    """The path, or what to call several of them."""
+    files: Sequence[SourceFile]
+
+
+@contextmanager
+def reading_log(paths: Sequence[str | os.PathLike[str]]) -> Iterator[LogFiles]:
+    """Open files and folders, also by their addresses."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(reading(path)) for path in paths]
+        origin = files[0].path
+        if len(files) > 1:
+            more = len(files) - 1
+            origin = f"{origin} and {more} more {'file' if more == 1 else 'files'}"
+        yield LogFiles(origin, files)
+
+
+def read_log(source: LogFiles, options: ReadOptions) -> RawTable:
     """Read the columns of users, items and times, and those asked for, of all files."""
     raws = list(log_batches(source, options, None))
     if not raws:
-        raise DataError(f"{source.path} has no rows")
+        raise DataError(f"{source.origin} has no rows")
     if len(raws) == 1:
         return raws[0]
-    with in_words(source.path):
+    with in_words(source.origin):
         tables = [pa.table(raw.columns) for raw in raws]
         joined = pa.concat_tables(table.cast(tables[0].schema) for table in tables)
         return RawTable.of(joined, joined.column_names, raws[0].report)
 
 
 def log_batches(
-    source: SourceFile,
+    source: LogFiles,
     options: ReadOptions,
     batch_rows: int | None,
 ) -> Iterator[RawTable]:
     """Read a log `batch_rows` of parquet, or a block of text, at a time; None: file by file."""
-    with in_words(source.path):
-        parts = _parts(source)
-        if parts[0].file.is_parquet():
-            yield from _parquet_tables(source.path, parts, options, batch_rows)
+    origin = source.origin
+    with in_words(origin):
+        parts = _parts(source.files)
+        file_format = _common_format(parts)
+        if file_format == "parquet":
+            yield from _parquet_tables(origin, parts, options, batch_rows)
+        elif file_format == "text":
+            yield from _text_tables(origin, parts, options, batch_rows is None)
+        elif batch_rows is None:
+            yield _json_table(origin, parts, options)
         else:
-            yield from _text_tables(source.path, parts, options, batch_rows is None)
+            raise DataError(
+                f"{origin}: JSON lines are not streamed: convert them to parquet, or load them "
+                f"as a whole"
+            )
 
 
-def _parts(source: SourceFile) -> list[_Part]:
-    """Return the file itself, or those of a folder in the order of their names."""
-    if not source.is_folder():
-        return [_Part(source, {})]
-    parts = _parts_of_folder(source)
-    if not parts:
-        raise DataError(
-            f"{source.path} is a directory without .parquet files, or text files whose names "
-            f"begin with part- or end with .csv"
-        )
+def _common_format(parts: Sequence[_Part]) -> str:
+    """Return the format of all files; a mixture is refused."""
+    first_path = ""
+    common = "text"
+    for part in parts:
+        file_format = part.file.format()
+        if file_format == "empty":
+            continue
+        if first_path and file_format != common:
+            raise DataError(
+                f"{first_path} is {common} and {part.file.path} is {file_format}: the files of a "
+                f"log have one format"
+            )
+        common = file_format
+        first_path = first_path or part.file.path
+    return common
+
+
+def _parts(files: Sequence[SourceFile]) -> list[_Part]:
+    """Return all files, those of a folder in the order of their names."""
+    parts: list[_Part] = []
+    for file in files:
+        inside = _parts_of_folder(file) if file.is_folder() else [_Part(file, {})]
+        if not inside:
+            raise DataError(
+                f"{file.path} is a directory without .parquet files, or text files whose names "
+                f"begin with part- or end with .csv or .jsonl"
+            )
+        parts += inside
     first = parts[0]
     for part in parts:
         if part.partitions.keys() != first.partitions.keys():
@@ -101,7 +156,7 @@ def _parts_of_folder(source: SourceFile) -> list[_Part]:
         part = _Part(file, _partitions(name))
         if name.suffix in (".parquet", ".pq"):
             parquet.append(part)
-        elif name.name.startswith("part-") or file.suffix in (".csv", ".tsv", ".inter"):
+        elif name.name.startswith("part-") or file.suffix in _TEXT_SUFFIXES:
             text.append(part)
     return parquet or text
 
@@ -170,6 +225,41 @@ def _parquet_tables(
                     make,
                     opened.iter_batches(batch_rows, columns=in_file, use_threads=False),
                 )
+
+
+def _json_table(
+    origin: str,
+    parts: Sequence[_Part],
+    options: ReadOptions,
+) -> RawTable:
+    """Read JSON lines; the first lines of the first file say which columns are read.
+
+    Where a role has a column that only later lines have, all is read again with it.
+    """
+    names = _json_names(parts, options.encoding)
+    columns = JsonColumns([], options.encoding)
+    while True:
+        positions, report = find_columns(names, options, origin, "json")
+        wanted = [names[position] for position in positions.values()]
+        if wanted == columns.wanted:
+            return RawTable.of(columns.table(origin), positions, report)
+        columns = JsonColumns(wanted, options.encoding)
+        for part in parts:
+            columns.read(part.file, part.partitions)
+        names += [name for name in columns.names if name not in names]
+
+
+def _json_names(parts: Sequence[_Part], encoding: str) -> list[str]:
+    """Return the names in the first lines of the first file with rows, and of its folders."""
+    for part in parts:
+        try:
+            names = first_names(part.file, encoding)
+        except NoRowsError:
+            if len(parts) == 1:
+                raise
+            continue
+        return list(dict.fromkeys((*names, *part.partitions)))
+    raise NoRowsError(f"{parts[0].file.path} and all other files have no rows")
 
 
 def _text_tables(

@@ -21,10 +21,10 @@ from scipy import sparse
 from leporid.data.arrays import Int32Array, Int64Array
 from leporid.data.codes import id_lookup
 from leporid.data.columns import RawTable, ReadOptions
-from leporid.data.files import reading
+from leporid.data.files import matching
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
-from leporid.data.log_files import log_batches
+from leporid.data.log_files import log_batches, reading_log
 from leporid.data.policies import check_kept, keep_rows
 from leporid.errors import DataError
 from leporid.foundation import checks_arguments, memory_left, parse_memory
@@ -98,7 +98,7 @@ def store_interactions(  # noqa: PLR0913 (options are spelled out)
     header: bool | None = None,
     encoding: str = "utf-8",
 ) -> StoredInteractions:
-    """Write the pairs of a parquet or text file, or of a folder, to a matrix on disk.
+    """Write the pairs of a parquet or text file, a folder or a pattern, to a matrix on disk.
 
     The matrix is that of `load(source).core(core).csr()`.
 
@@ -115,11 +115,11 @@ def store_interactions(  # noqa: PLR0913 (options are spelled out)
         "rating": rating,
     }
     options = ReadOptions(columns, min_rating is not None, separator, header, encoding)
-    with reading(source) as file:
+    with reading_log(matching(source)) as files:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            batches = log_batches(file, options, block)
-            stored = _store(batches, str(file.path), folder, block, min_rating)
+            batches = log_batches(files, options, block)
+            stored = _store(batches, files.origin, folder, block, min_rating)
             return _core(stored, core) if core else stored
         except OSError as error:
             raise _not_written(folder, error) from error

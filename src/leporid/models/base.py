@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from leporid.data import IdMap, Interactions, Sequences, Split
+from leporid.data import (
+    Frame,
+    IdMap,
+    Interactions,
+    Sequences,
+    Split,
+    frame_like,
+    is_frame,
+)
 from leporid.embeddings import InitialEmbeddings
 from leporid.errors import (
     ConfigError,
@@ -33,6 +42,7 @@ from leporid.foundation import (
     SearchSpace,
     SettingValue,
     checks_arguments,
+    described,
     from_mapping,
 )
 from leporid.models import registry
@@ -51,6 +61,7 @@ from leporid.models.saved_models import (
 )
 from leporid.ranking import (
     Allowed,
+    AskedUsers,
     BoundRules,
     ExtensionUnsupportedError,
     HistoryUnsupportedError,
@@ -62,8 +73,11 @@ from leporid.ranking import (
     Lists,
     Scores,
     TopK,
+    Unknown,
+    UnknownPair,
     VectorsUnsupportedError,
     allowed_items,
+    asked_users,
     check_list,
     check_n,
     history_indices,
@@ -72,8 +86,12 @@ from leporid.ranking import (
     item_list_schema,
     list_frames,
     list_schema,
+    most_similar,
     padded_lists,
+    rank_asked,
     rank_in_chunks,
+    rank_users,
+    score_frame,
 )
 
 if TYPE_CHECKING:
@@ -86,10 +104,16 @@ class Recommender(abc.ABC):
     """Base class of all models. Scores are float32, higher is better.
 
     In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
-    not, and `include_seen` says whether lists may show what a user has already; None does as the
-    model was fitted (`train(..., include_seen=True)`). What a user dislikes is always
-    excluded. `rules` are `Rules.bind(model.item_columns(items))`. An unknown id is an
-    `UnknownIdError`; in a history it is left out and counted in a `LeporidWarning`.
+    not: ids for everybody, a list of ids for each user (of any lengths, None is padding), or a
+    frame with columns of users and items. `include_seen` says whether lists may show what a user
+    has already; None does as the model was fitted (`train(..., include_seen=True)`). What a user
+    dislikes is always excluded. `rules` are `Rules.bind(model.item_columns(items))`.
+
+    `unknown` says what becomes of a user whom the model does not know, and of a history without
+    items that it knows: "error" raises an `UnknownIdError`, "skip" gives no list, "popular" gives
+    the items with most interactions, whose number is the score. The last two count them in a
+    `LeporidWarning`, and leave unknown items of `only` and `exclude` out. So are unknown items of
+    a history in any case.
     """
 
     name: ClassVar[str]
@@ -303,6 +327,7 @@ class Recommender(abc.ABC):
         users: object,
         n: int = 10,
         *,
+        unknown: Unknown = "error",
         include_seen: bool | None = None,
         only: Ids = None,
         exclude: Ids = None,
@@ -311,12 +336,20 @@ class Recommender(abc.ABC):
         """Return the best `n` items for known users, by external id.
 
         Returns `(items, scores)`, of shape [n] for one id and [m, n] for several; where fewer than
-        n items remain, None and -inf fill the row.
+        n items remain, None and -inf fill the row. `recommend_frame` takes and returns frames.
         """
-        indices = id_indices(self.users, users)
-        allowed = allowed_items(self.items, only, exclude, rules)
-        top = self._top_k(indices, n, include_seen, allowed)
-        return self._external(top, is_id(users))
+        if users is None or is_frame(users):
+            raise DataError(
+                f"recommend takes one user id or a list of user ids, not {described(users)}: "
+                f"recommend_frame takes frames, and None for all users"
+            )
+        is_single = is_id(users)
+        asked = asked_users(
+            self.users, [users] if is_single else users, unknown, self.name
+        )
+        allowed = allowed_items(self.users, self.items, asked, only, exclude, rules)
+        top = rank_users(self, asked, n, include_seen, allowed)
+        return self._external(top, is_single)
 
     @checks_arguments()
     def recommend_history(
@@ -324,6 +357,7 @@ class Recommender(abc.ABC):
         histories: Sequence[Any],
         n: int = 10,
         *,
+        unknown: Unknown = "error",
         include_seen: bool | None = None,
         only: Ids = None,
         exclude: Ids = None,
@@ -331,23 +365,33 @@ class Recommender(abc.ABC):
     ) -> Lists:
         """Return the best `n` items for new users, from lists of item ids in time order, or one.
 
-        A history of which the model knows no item is an `UnknownIdError`.
+        Shaped as in `recommend`. With `unknown="popular"`, an empty history gets popular items.
         """
         check_list(histories)
         histories = list(histories)
         is_single = len(histories) > 0 and is_id(histories[0])
         if is_single:
             histories = [histories]
-        rows = history_indices(self.items, histories, self.name)
-        allowed = allowed_items(self.items, only, exclude, rules)
-        top = rank_in_chunks(
-            lambda part: self.score_histories(rows[part]),
-            count=len(rows),
-            n=n,
-            n_items=self.known.n_items,
-            seen=None if self.shows(include_seen) else Sequences.from_rows(rows),
-            allowed=allowed,
+        rows = history_indices(self.items, histories, self.name, unknown)
+        asked = AskedUsers.of_histories(
+            np.array([len(r) > 0 for r in rows], bool), unknown
         )
+        asked.warn_of_unknown(f"histories have no item that {self.name} knows", 3)
+        allowed = allowed_items(self.users, self.items, asked, only, exclude, rules)
+        seen = Sequences.from_rows(rows)
+
+        def rank(places: NDArray[np.integer]) -> TopK:
+            known = [rows[place] for place in places]
+            return rank_in_chunks(
+                lambda part: self.score_histories(known[part]),
+                count=len(known),
+                n=n,
+                n_items=self.known.n_items,
+                seen=None if self.shows(include_seen) else seen.take(places),
+                allowed=None if allowed is None else allowed.take(places),
+            )
+
+        top = rank_asked(asked, rank, n, self.known, allowed)
         return self._external(top, is_single)
 
     @checks_arguments()
@@ -356,17 +400,47 @@ class Recommender(abc.ABC):
         users: object = None,
         n: int = 10,
         *,
+        unknown: Unknown = "error",
         include_seen: bool | None = None,
         only: Ids = None,
         exclude: Ids = None,
         rules: BoundRules | None = None,
         progress: Progress = None,
-    ) -> pa.Table:
-        """Return lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
-        allowed = allowed_items(self.items, only, exclude, rules)
-        frames = list_frames(self, users, n, include_seen, allowed, progress)
-        no_lists = list_schema(self.users, self.items).empty_table()
-        return pa.concat_tables([no_lists, *frames])
+    ) -> Frame:
+        """Return lists of many users (None: of all) as a frame: `user`, `rank`, `item`, `score`.
+
+        `users` are ids, or a frame with a column of users, each of whom counts once. A pandas or
+        polars frame or series gives such a frame; all else a pyarrow table. Nothing is padded: a
+        user with fewer than `n` items has fewer rows.
+        """
+        if is_id(users):
+            users = [users]
+        asked = asked_users(self.users, users, unknown, self.name).distinct()
+        allowed = allowed_items(self.users, self.items, asked, only, exclude, rules)
+        names = asked.names(self.users)
+        frames = list_frames(self, asked, names, n, include_seen, allowed, progress)
+        no_lists = list_schema(names, self.items).empty_table()
+        return frame_like(users, pa.concat_tables([no_lists, *frames]))
+
+    @checks_arguments()
+    def score_pairs(
+        self,
+        pairs: object,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        unknown: UnknownPair = "error",
+    ) -> Frame:
+        """Return a frame of users and items with one more column, the `score` of each pair.
+
+        Rows, columns and their order stay, in a pandas or polars frame; all else gives a pyarrow
+        table. `user` and `item` name the columns if their names are unusual. With
+        `unknown="skip"`, the score of a pair is missing where the model does not know the user or
+        the item; a warning counts them. To rank candidates of each user, give them to
+        `recommend_frame` as `only`.
+        """
+        roles = {"user": user, "item": item}
+        return score_frame(self.score, self.users, self.items, pairs, roles, unknown)
 
     @checks_arguments()
     def top_k(
@@ -380,7 +454,8 @@ class Recommender(abc.ABC):
     ) -> TopK:
         """Return what `recommend` does, as item indices for user indices."""
         users = self._check_users(users)
-        allowed = allowed_items(self.items, only, exclude)
+        asked = AskedUsers.by_index(users)
+        allowed = allowed_items(self.users, self.items, asked, only, exclude)
         return self._top_k(users, n, include_seen, allowed)
 
     @checks_arguments()
@@ -392,9 +467,21 @@ class Recommender(abc.ABC):
         """
         check_n(n)
         indices = id_indices(self.items, items)
-        neighbours = ItemNeighbours(self.known, n, indices.tolist())
-        similar = [neighbours.similar(int(item), n) for item in indices]
-        return self._external(padded_lists(similar, n), is_id(items))
+        top = most_similar(self.known.csr().T.tocsr(), indices, n)
+        return self._external(top, is_id(items))
+
+    @checks_arguments()
+    def similar_users(self, users: object, n: int = 10) -> Lists:
+        """Return the `n` users most like a user, or like each of several, by the items they share.
+
+        The similarity is the Jaccard index of the two sets of items, whatever the model. Shaped
+        as in `recommend`.
+        """
+        check_n(n)
+        indices = id_indices(self.users, users)
+        top = most_similar(self.known.csr(), indices, n)
+        similar = self.users.externals(top.items)
+        return (similar[0], top.scores[0]) if is_id(users) else (similar, top.scores)
 
     @checks_arguments()
     def item_lists(self, n: int = 10) -> pa.Table:
@@ -571,7 +658,7 @@ class Recommender(abc.ABC):
         users: Indices,
         n: int,
         include_seen: bool | None,
-        allowed: Allowed,
+        allowed: Allowed | None,
     ) -> TopK:
         """Return the best `n` allowed items for user indices."""
         excluded = self.known.excluded_items(self.shows(include_seen))

@@ -1,13 +1,27 @@
-"""`ItemNeighbours`: similar items, and the items of a history that explain another one."""
+"""`ItemNeighbours`: similar items, and the items of a history that explain another one.
+
+`most_similar` finds the rows of a matrix, users or items, that have most in common.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from leporid.data import Interactions
 from leporid.graph import top_k_neighbours
-from leporid.ranking.top_k import Indices
+from leporid.ranking.top_k import Indices, TopK
+
+
+def most_similar(profiles: sparse.csr_array, rows: Indices, n: int) -> TopK:
+    """Return the `n` rows of a matrix nearest to each of some rows, by the Jaccard index."""
+    nearest = top_k_neighbours(profiles[rows], n, against=profiles, own=rows)
+    top = TopK.empty(len(rows), n)
+    found = nearest.indices.shape[1]
+    top.items[:, :found] = nearest.indices
+    top.scores[:, :found] = np.where(nearest.indices < 0, -np.inf, nearest.weights)
+    return top
 
 
 class ItemNeighbours:

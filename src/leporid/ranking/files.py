@@ -20,14 +20,10 @@ from leporid.foundation import (
     checks_arguments,
     described,
 )
+from leporid.ranking.allowed import Ids, allowed_items
+from leporid.ranking.asked_users import Unknown, asked_users
 from leporid.ranking.bound_rules import BoundRules
-from leporid.ranking.lists import (
-    Ids,
-    UserRanker,
-    allowed_items,
-    list_frames,
-    list_schema,
-)
+from leporid.ranking.lists import UserRanker, list_frames, list_schema
 
 if TYPE_CHECKING:
     # `checks_arguments` leaves this one to the function: a model itself says if it is not fitted.
@@ -41,6 +37,7 @@ def write_recommendations(  # noqa: PLR0913 (options are spelled out)
     users: Any = None,
     n: int = 10,
     *,
+    unknown: Unknown = "error",
     include_seen: bool | None = None,
     only: Ids = None,
     exclude: Ids = None,
@@ -55,9 +52,11 @@ def write_recommendations(  # noqa: PLR0913 (options are spelled out)
         raise ConfigError(
             f"write_recommendations: model must be a Recommender, not {described(model)}"
         )
-    allowed = allowed_items(model.items, only, exclude, rules)
-    frames = list_frames(model, users, n, include_seen, allowed, progress)
-    return write_frames(frames, list_schema(model.users, model.items), Path(target))
+    asked = asked_users(model.users, users, unknown, model.name).distinct()
+    allowed = allowed_items(model.users, model.items, asked, only, exclude, rules)
+    names = asked.names(model.users)
+    frames = list_frames(model, asked, names, n, include_seen, allowed, progress)
+    return write_frames(frames, list_schema(names, model.items), Path(target))
 
 
 def write_frames(

@@ -151,6 +151,7 @@ def record_of(run: Run) -> RunRecord:
     spec = run.spec
     model = run.model
     test = run.test
+    deployed = run.deployed
     extra: dict[str, JsonValue] = {
         "seen": "train and validation" if model.reads_history else "train only",
         **run.split.summary(),
@@ -158,7 +159,7 @@ def record_of(run: Run) -> RunRecord:
     }
     # Among a handful of users with something to find there may be none of the tail.
     tail = test.mean(stratum="tail-users") if test.has_users("tail-users") else {}
-    extra["deployed"] = fit_sentence(run.deployed)
+    extra["deployed"] = fit_sentence(deployed)
     training = model.training_summary()
     if training:
         extra["training"] = training

@@ -247,6 +247,13 @@ def _add_reading(app: FastAPI, service: Service, access: Access) -> None:
         )
         return Response(answer, media_type="application/json")
 
+    @app.post("/score", response_model=schemas.ScoreAnswer)
+    async def score(request: schemas.ScoreRequest, http: Request) -> Response:
+        """The scores of given items for users or histories, or these items best first."""
+        client = client_of(http.scope)
+        answer = await service.score(request, client, http.receive)
+        return Response(answer, media_type="application/json")
+
     @app.get("/similar/{item}", response_model=schemas.SimilarAnswer)
     async def similar(item: _Id, n: _Count = 10, run: _Run = "main") -> Response:
         """The nearest neighbours of an item on the item graph."""

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from leporid.errors import LeporidError
 from leporid.foundation import Config, setting
+from leporid.ranking import Unknown
 
 ID_LENGTH = 256
 """Most characters of an id."""
@@ -28,6 +29,8 @@ Id = StrictInt | Annotated[StrictStr, Field(max_length=ID_LENGTH)]
 The length also refuses a lone surrogate, which no database stores: measuring it encodes the text.
 """
 RunName = Literal["main", "compare"]
+Fallback = Literal["popular", "skipped"]
+"""What somebody got of whom the model knows nothing."""
 
 _MAX_ENTRIES = 100_000
 """Most entries of any list, whatever the limits are."""
@@ -143,6 +146,11 @@ class RecommendRequest(_StrictRequest):
     run: RunName | None = Field(
         None, description="Which served run [main, or as --share divides]."
     )
+    unknown: Unknown = Field(
+        "popular",
+        description="What unknown users, and histories without a known item, get: the most "
+        "popular items, no list (skip), or the whole request an error.",
+    )
 
     def check(self, limits: ServeLimits) -> None:
         """Refuse a request for nothing, or for too much."""
@@ -157,7 +165,7 @@ class RecommendRequest(_StrictRequest):
         check_limit("n", self.n, limits.n)
         n_items = len(self.exclude) + len(self.candidates or ())
         for number, history in enumerate(self.histories):
-            if not history:
+            if not history and self.unknown == "error":
                 raise RequestError(
                     f"history {number} is empty: give at least one item id"
                 )
@@ -172,6 +180,46 @@ class RecommendRequest(_StrictRequest):
         if self.exclude_seen is None:
             return self.include_seen
         return not self.exclude_seen
+
+
+class Candidates(_StrictRequest):
+    """Items to score for a user, or for the history of a new one."""
+
+    user: Id | None = Field(
+        None, description="A user id, of the log or of sent events."
+    )
+    history: _Bounded[Id] | None = Field(None, description="Item ids in time order.")
+    items: _Bounded[Id] = Field(min_length=1, description="The items to score.")
+
+
+class ScoreRequest(_StrictRequest):
+    """Items that were found elsewhere, to be scored or ranked for each user."""
+
+    candidates: _Bounded[Candidates] = Field(min_length=1)
+    rank: StrictBool = Field(
+        False, description="Best items first; else in the order of the request."
+    )
+    run: RunName = Field("main", description="Which served run.")
+    unknown: Unknown = Field(
+        "skip",
+        description="What unknown users, and histories without a known item, get: no scores "
+        "(skip), the number of interactions of each item (popular), or the whole request an "
+        "error. An unknown item has no score, or is an error.",
+    )
+
+    def check(self, limits: ServeLimits) -> None:
+        """Refuse a request for too much, or one that names nobody."""
+        check_limit("candidates", len(self.candidates), limits.users)
+        n_items = 0
+        for number, entry in enumerate(self.candidates):
+            if (entry.user is None) == (entry.history is None):
+                raise RequestError(f"candidates {number}: give a user or a history")
+            history = entry.history or []
+            check_limit(
+                f"items in history {number}", len(history), limits.history_length
+            )
+            n_items += len(history) + len(entry.items)
+        check_limit("items named in the request", n_items, limits.item_list)
 
 
 class EventIn(_StrictRequest):
@@ -243,6 +291,11 @@ class UserResult(BaseModel):
     unknown: list[int | str] = Field(
         description="Items of the history that the model does not know."
     )
+    fallback: Fallback | None = Field(
+        description="What was done for somebody of whom the model knows nothing: the items with "
+        "most interactions, whose number is the score (popular), or no list (skipped); null "
+        "where the model made the list."
+    )
     items: list[Recommendation]
     reasons: str | None = Field(
         None, description="What `because` holds; null without `explain`."
@@ -271,7 +324,45 @@ class RecommendAnswer(BaseModel):
     impressions: int = Field(
         description="Lists of this answer that are on disk, under --share."
     )
+    popular: int = Field(description="Lists of the most popular items among them.")
+    skipped: int = Field(description="Users and histories without a list.")
     results: list[UserResult]
+
+
+class ScoredItem(BaseModel):
+    """An item with its score; null if the model does not know the item or the user."""
+
+    id: int | str
+    score: float | None
+
+
+class ScoreResult(BaseModel):
+    """The scores of one user or history."""
+
+    user: int | str | None
+    run: RunName
+    folded_in: bool = Field(
+        description="Embedded from a history rather than known to the model."
+    )
+    new_events: int
+    unknown: list[int | str] = Field(
+        description="Items of the history that the model does not know."
+    )
+    fallback: Fallback | None = Field(
+        description="popular: the scores are numbers of interactions; skipped: there are none; "
+        "null where the scores are the model's."
+    )
+    items: list[ScoredItem]
+
+
+class ScoreAnswer(BaseModel):
+    """One result per entry of `candidates`, in order."""
+
+    run: str = Field(description="The label of the run that answered.")
+    popular: int = Field(description="Results with the scores of popularity.")
+    skipped: int = Field(description="Results without scores.")
+    unknown_items: int = Field(description="Candidates that the model does not know.")
+    results: list[ScoreResult]
 
 
 class SimilarItem(Item):

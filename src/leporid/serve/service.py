@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from leporid.ranking import (
     BoundRules,
     HistoryUnsupportedError,
     Indices,
+    Scores,
     TopK,
     masked_top_k,
 )
@@ -27,21 +28,25 @@ from leporid.serve.loaded_run import LoadedRun, load_run, to_json
 from leporid.serve.middleware import Metrics
 from leporid.serve.rules import bind_rules
 from leporid.serve.schemas import (
+    Candidates,
     EventsRequest,
+    Fallback,
     RecommendRequest,
     RequestError,
     RunName,
+    ScoreRequest,
     ServeLimits,
     check_limit,
 )
 from leporid.serve.store import Event, EventStore, Impression, StoreRows
-from leporid.serve.user_query import UserQuery
+from leporid.serve.user_query import ScoreQuery, UserQuery
 
 _LARGE_COST = 2000
 """A request that costs more waits a moment first: its client may have hung up at once."""
 _PAUSE_SECONDS = 0.01
 _STORE_BATCH = 256
 """Most requests that are written to the store in one transaction."""
+QueryT = TypeVar("QueryT", bound=UserQuery)
 Ranked = dict[UserQuery, bytes | LeporidError]
 """The entry of each query in `results` of the answer of POST /recommend."""
 
@@ -55,6 +60,10 @@ class _ScoringGroup(NamedTuple):
     rules: BoundRules | None
     n: int | None
     """Length of the list if there are rules, whose pool depends on it."""
+    fallback: Fallback | None
+    """What is done in place of scoring, because the model knows nothing of the users."""
+    wants_scores: bool
+    """Whether the queries name items to score."""
 
 
 class Service:
@@ -168,23 +177,70 @@ class Service:
         self.run(request.run or "main")
         request.check(self.limits)
         queries = await self._queries(request, client, writes=writes)
+        results = await self._answers(queries, client, hung_up)
+        stored = await self._store_impressions(queries, client)
+        labels = dict.fromkeys(query.run.label for query in queries)
+        return (
+            b'{"run":%s,"impressions":%d,"popular":%d,"skipped":%d,"results":[%s]}'
+            % (
+                to_json(" and ".join(labels)),
+                stored,
+                _fallbacks(queries, "popular"),
+                _fallbacks(queries, "skipped"),
+                b",".join(results),
+            )
+        )
+
+    async def score(
+        self,
+        request: ScoreRequest,
+        client: str = "",
+        hung_up: Callable[[], Awaitable[object]] | None = None,
+    ) -> bytes:
+        """Return the answer of POST /score; stop computing once `hung_up()` has returned."""
+        run = self.run(request.run)
+        request.check(self.limits)
+        queries: list[ScoreQuery] = []
+        for entry in request.candidates:
+            query = _score_query(run, request, entry)
+            if entry.history is None:
+                assert entry.user is not None
+                known = run.find_user(entry.user)
+                query.user = known.user_id
+                query.history_length = len(known.items)
+            else:
+                query = _history_query(query, entry.history)
+            queries.append(query)
+        results = await self._answers(queries, client, hung_up)
+        unknown_items = sum(int((query.item_indices < 0).sum()) for query in queries)
+        return (
+            b'{"run":%s,"popular":%d,"skipped":%d,"unknown_items":%d,"results":[%s]}'
+            % (
+                to_json(run.label),
+                _fallbacks(queries, "popular"),
+                _fallbacks(queries, "skipped"),
+                unknown_items,
+                b",".join(results),
+            )
+        )
+
+    async def _answers(
+        self,
+        queries: Sequence[UserQuery],
+        client: str,
+        hung_up: Callable[[], Awaitable[object]] | None,
+    ) -> list[bytes]:
+        """Charge for queries and score them, until `hung_up()` has returned."""
         cost = sum(query.cost for query in queries)
         self._charge(client, cost)
         gone = None if hung_up is None else asyncio.ensure_future(hung_up())
         try:
             if gone is not None and cost > _LARGE_COST:
                 await asyncio.wait([gone], timeout=_PAUSE_SECONDS)
-            results = await self._score(queries, client, gone)
+            return await self._score(queries, client, gone)
         finally:
             if gone is not None:
                 gone.cancel()
-        stored = await self._store_impressions(queries, client)
-        labels = dict.fromkeys(query.run.label for query in queries)
-        return b'{"run":%s,"impressions":%d,"results":[%s]}' % (
-            to_json(" and ".join(labels)),
-            stored,
-            b",".join(results),
-        )
 
     async def _queries(
         self,
@@ -263,6 +319,7 @@ class Service:
             include_seen=run.model.shows(request.shows_seen()),
             rules=rules,
             explain=request.explain,
+            on_unknown=request.unknown,
         )
 
     def _impression(self, test: ABTest, user: int | str) -> Impression | None:
@@ -288,7 +345,7 @@ class Service:
 
     async def _score(
         self,
-        queries: list[UserQuery],
+        queries: Sequence[UserQuery],
         client: str,
         gone: asyncio.Future[object] | None,
     ) -> list[bytes]:
@@ -324,14 +381,7 @@ class Service:
             except UnknownIdError as error:
                 results[query] = error
                 continue
-            group = _ScoringGroup(
-                query.run,
-                query.folds_in,
-                query.candidates is not None,
-                query.rules,
-                None if query.rules is None else query.n,
-            )
-            groups[group].append(query)
+            groups[_group_of(query)].append(query)
         for group, members in groups.items():
             with torch_threads(group.run.threads):
                 results |= self._rank_group(group, members)
@@ -341,21 +391,27 @@ class Service:
         """Rank the queries of a group.
 
         If the model cannot read histories, users whom it knows get the list without their new
-        items, and the others an error.
+        items, other users what unknown ones get, and histories an error.
         """
         try:
             return self._results(group, queries)
         except HistoryUnsupportedError as error:
             results: Ranked = dict.fromkeys(queries, error)
-            known = [query for query in queries if query.user_index is not None]
-            if known:
-                results |= self._results(group._replace(folds_in=False), known)
+            again: defaultdict[_ScoringGroup, list[UserQuery]] = defaultdict(list)
+            for query in queries:
+                if query.user_index is not None:
+                    again[group._replace(folds_in=False)].append(query)
+                elif query.user is not None and query.on_unknown != "error":
+                    query.fall_back()
+                    again[_group_of(query)].append(query)
+            for part, members in again.items():
+                results |= self._results(part, members)
             return results
 
     def _results(self, group: _ScoringGroup, queries: list[UserQuery]) -> Ranked:
         """Score and rank the queries of a group, and write their results."""
-        longest = max(query.n for query in queries)
-        excluded = Sequences.from_rows([query.excluded_items() for query in queries])
+        if group.fallback == "skipped":
+            return {query: _skipped(query) for query in queries}
         histories: list[Indices] = []
         users: Indices | None = None
         if group.folds_in:
@@ -364,9 +420,20 @@ class Service:
             histories = [query.history[-last:] for query in queries]
         else:
             users = np.asarray([query.user_index for query in queries], np.int32)
+        if group.wants_scores:
+            scores = _scores(group, users, histories, len(queries))
+            pairs = zip(queries, scores, strict=True)
+            return {
+                query: query.scored(row, group.folds_in)
+                for query, row in pairs
+                if isinstance(query, ScoreQuery)
+            }
+        longest = max(query.n for query in queries)
+        excluded = Sequences.from_rows([query.excluded_items() for query in queries])
         top: TopK | None = None
         # A list of candidates may have no item that a first stage returns.
-        if self.limits.two_stage and not group.has_candidates and group.rules is None:
+        is_plain = not group.has_candidates and group.rules is None
+        if self.limits.two_stage and is_plain and group.fallback is None:
             top = group.run.model.retrieve(
                 users,
                 longest,
@@ -375,18 +442,13 @@ class Service:
                 excluded=excluded,
             )
         if top is None:
-            model = group.run.model
-            scores = (
-                model.score_histories(histories)
-                if users is None
-                else model.score(users)
-            )
+            scores = _scores(group, users, histories, len(queries))
             rank = masked_top_k if group.rules is None else group.rules.top_k
             top = rank(scores, longest, seen=excluded)
         lists = zip(queries, top.items, top.scores, strict=True)
         return {
-            query: query.result(items, scores, group.folds_in)
-            for query, items, scores in lists
+            query: query.result(items, row, group.folds_in)
+            for query, items, row in lists
         }
 
     async def store_events(
@@ -452,11 +514,76 @@ def _first_query(run: LoadedRun) -> UserQuery:
     return UserQuery(run, n=1, user=str(run.model.users.external(0)))
 
 
-def _history_query(template: UserQuery, history: list[int | str]) -> UserQuery:
-    """Return the query for the history of a new user; a wholly unknown one is an error."""
+def _group_of(query: UserQuery) -> _ScoringGroup:
+    """Return what a query has in common with those that are scored with it."""
+    return _ScoringGroup(
+        query.run,
+        query.folds_in,
+        query.candidates is not None,
+        query.rules,
+        None if query.rules is None else query.n,
+        query.fallback,
+        isinstance(query, ScoreQuery),
+    )
+
+
+def _scores(
+    group: _ScoringGroup,
+    users: Indices | None,
+    histories: list[Indices],
+    count: int,
+) -> Scores:
+    """Return float32[count, n_items] of users, or with None of histories."""
+    model = group.run.model
+    if group.fallback == "popular":
+        popularity = model.known.target_events.popularity.astype(np.float32)
+        return np.repeat(popularity[None], count, axis=0)
+    return model.score_histories(histories) if users is None else model.score(users)
+
+
+def _skipped(query: UserQuery) -> bytes:
+    """Return the result of somebody who gets no list and no scores."""
+    if isinstance(query, ScoreQuery):
+        return query.scored(None, False)
+    return query.result(np.empty(0, np.int32), np.empty(0, np.float32), False)
+
+
+def _fallbacks(queries: Sequence[UserQuery], kind: Fallback) -> int:
+    """Return for how many queries the model knows nothing and this was done."""
+    return sum(query.fallback == kind for query in queries)
+
+
+def _score_query(
+    run: LoadedRun,
+    request: ScoreRequest,
+    entry: Candidates,
+) -> ScoreQuery:
+    """Return a query for the items of an entry, of nobody yet."""
+    items = run.model.items
+    if request.unknown == "error":
+        indices = items.indices(entry.items)
+    else:
+        found = (items.split_known([item])[0] for item in entry.items)
+        indices = np.asarray([int(i[0]) if len(i) else -1 for i in found], np.int32)
+    return ScoreQuery(
+        run,
+        n=len(entry.items),
+        run_name=request.run,
+        requested_id=entry.user,
+        on_unknown=request.unknown,
+        items=entry.items,
+        item_indices=indices,
+        ranked=request.rank,
+    )
+
+
+def _history_query(template: QueryT, history: list[int | str]) -> QueryT:
+    """Return the query for the history of a new user."""
     model = template.run.model
     items, unknown = model.items.split_known(history)
-    if len(items) == 0:
+    if len(items) == 0 and template.on_unknown == "error":
+        if not unknown:
+            raise RequestError("a history is empty: give at least one item id")
         model.items.index(unknown[0])  # raises an `UnknownIdError`
     if not model.fitting.include_seen:
         # Each item counts once, at its first place.

@@ -1,4 +1,7 @@
-"""`UserQuery`: what one user of a request is recommended from, and the JSON of the result."""
+"""`UserQuery`: what one user of a request is recommended from, and the JSON of the result.
+
+`ScoreQuery` asks for the scores of items that the request names, in place of a list.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.ranking import BoundRules, Indices
+from leporid.ranking import BoundRules, Indices, Unknown
 from leporid.serve.loaded_run import LoadedRun, ShownItem, to_json
-from leporid.serve.schemas import RunName
+from leporid.serve.schemas import Fallback, RunName
 from leporid.serve.store import Impression
 
 
@@ -47,6 +50,10 @@ class UserQuery:
     """Impression of a user in a test of two runs; its items are set with the result."""
     stored: Indices = field(default_factory=_no_items)
     """Items that the store knows of the user."""
+    on_unknown: Unknown = "error"
+    """What to do if the model knows nothing of the user or of the history."""
+    fallback: Fallback | None = None
+    """What was done because the model knows nothing, once `look_up` has run."""
 
     @property
     def cost(self) -> int:
@@ -69,14 +76,23 @@ class UserQuery:
         return self.user_index is None or self.n_events > 0
 
     def look_up(self, stored: Sequence[str]) -> None:
-        """Set what the model and the store know of the user; an unknown one is an error."""
-        if self.user is None:
-            return
+        """Set what the model and the store know of the user, and what to do if that is nothing."""
+        if self.user is not None:
+            self._find_user(stored)
+        if self.user_index is None and len(self.history) == 0:
+            self.fall_back()
+
+    def fall_back(self) -> None:
+        """Note what to do for somebody of whom the model knows nothing."""
+        self.fallback = "popular" if self.on_unknown == "popular" else "skipped"
+
+    def _find_user(self, stored: Sequence[str]) -> None:
+        assert self.user is not None
         repeats = self.run.model.fitting.include_seen
         item_ids = stored if repeats else list(dict.fromkeys(stored))
         self.stored = self.run.known_items(item_ids)
-        is_new = len(self.stored) == 0
-        _, self.user_index, known = self.run.find_user(self.user, required=is_new)
+        required = len(self.stored) == 0 and self.on_unknown == "error"
+        _, self.user_index, known = self.run.find_user(self.user, required=required)
         new_items = self.stored[~np.isin(self.stored, known)]
         self.history = np.concatenate([known, new_items])
         self.n_events = len(new_items)
@@ -122,22 +138,66 @@ class UserQuery:
         if self.impression is not None:
             ids = tuple(str(item["id"]) for item in ranked)
             self.impression = self.impression._replace(items=ids)
-        if self.explain:
+        if self.explain and self.fallback is None:
             user = None if folded_in else self.user_index
             reasons = run.because(best, self.history, user)
             for item, because in zip(ranked, reasons, strict=True):
                 item["because"] = because
-        user_id = self.requested_id
-        if self.user_index is not None:
-            user_id = run.model.users.external(self.user_index)
         return to_json(
             {
-                "user": user_id,
-                "run": self.run_name,
-                "folded_in": folded_in,
-                "new_events": self.n_events,
-                "unknown": self.unknown,
+                **self._about_user(folded_in),
                 "items": ranked,
                 "reasons": run.model.reason_kind if self.explain else None,
             }
         )
+
+    def _about_user(self, folded_in: bool) -> dict[str, object]:
+        """Return what a result says besides its items."""
+        user_id = self.requested_id
+        if self.user_index is not None:
+            user_id = self.run.model.users.external(self.user_index)
+        return {
+            "user": user_id,
+            "run": self.run_name,
+            "folded_in": folded_in and self.fallback is None,
+            "new_events": self.n_events,
+            "unknown": self.unknown,
+            "fallback": self.fallback,
+        }
+
+
+@dataclass(eq=False)
+class ScoreQuery(UserQuery):
+    """A user, or a history, with items to score."""
+
+    items: Sequence[int | str] = ()
+    """Ids of the items as the request spells them."""
+    item_indices: Indices = field(default_factory=_no_items)
+    """int32[len(items)]: their indices; -1 for an item that the model does not know."""
+    ranked: bool = False
+    """Whether the best items come first."""
+
+    @property
+    def cost(self) -> int:
+        """Work in units of roughly ten microseconds."""
+        return 20 + len(self.items) // 4 + len(self.history) // 20
+
+    def scored(self, scores: NDArray[np.float32] | None, folded_in: bool) -> bytes:
+        """Return the JSON of the scores of all items, float32[n_items]; None: there are none."""
+        shown: list[tuple[int | str, float | None]] = []
+        for item, index in zip(self.items, self.item_indices.tolist(), strict=True):
+            has_score = scores is not None and index >= 0 and np.isfinite(scores[index])
+            score = float(scores[index]) if scores is not None and has_score else None
+            shown.append((item if index < 0 else self.run.ids[index], score))
+        if self.ranked:
+            order = sorted(
+                range(len(shown)),
+                key=lambda place: (
+                    shown[place][1] is None,
+                    -(shown[place][1] or 0.0),
+                    self.item_indices[place],
+                ),
+            )
+            shown = [shown[place] for place in order]
+        items = [{"id": item, "score": score} for item, score in shown]
+        return to_json({**self._about_user(folded_in), "items": items})

@@ -213,7 +213,7 @@ class DLR2(NeuralRecommender):
         users: Indices,
         n: int,
         include_seen: bool | None,
-        allowed: Allowed,
+        allowed: Allowed | None,
     ) -> TopK:
         if allowed is None and len(users) >= _WORTH_ANCHORS:
             excluded = self.known.excluded_items(self.shows(include_seen)).take(users)
