@@ -77,6 +77,7 @@ from .progress import ProgressLike as ProgressLike
 from .progress import duration as duration
 from .progress import is_silent as is_silent
 from .progress import make_progress as make_progress
+from .progress import reporting as reporting
 from .progress import say as say
 from .registry import Registry as Registry
 from .search_space import Float as Float

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from leporid.data import Split
 from leporid.errors import ConfigError
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate
-from leporid.foundation import JsonValue, Progress, make_progress
+from leporid.foundation import JsonValue, Progress, reporting
 from leporid.models import (
     BASELINE_METRIC,
     FittedBaseline,
@@ -144,9 +144,7 @@ def against_baselines(
     check_comparable(outcome)
     own = None if fitted is None else ModelSpec(type(fitted), fitted.requested)
     specs = baseline_specs(split, beside=own)
-    reporter = make_progress(progress)
-    baselines = fit_baselines(specs, split, reporter)
-    if reporter is not progress:
-        reporter.close()
+    with reporting(progress) as reporter:
+        baselines = fit_baselines(specs, split, reporter)
     name = "the model" if fitted is None else fitted.name
     return check_against(baselines, split, outcome, name, left_out_sentence(split))

@@ -13,7 +13,7 @@ from leporid.errors import LeporidError
 from leporid.evaluation import MetricTable
 from leporid.foundation import JsonValue
 from leporid.foundation import html as page
-from leporid.models import Recommender, fit_sentence
+from leporid.models import Recommender
 from leporid.runs.execution import Run
 from leporid.runs.record import RunRecord
 
@@ -45,6 +45,7 @@ def write_train_report(path: Path, run: Run, record: RunRecord, folder: Path) ->
     groups = groups_of_users(run.test, "NDCG@10")
     curves = training_curves(run.model, record)
     sentences = summary_sentences(run, record, hits)
+    tone = tone_of(run)
     sections = [
         ("On test", page.bars_html(hits, HITS_CAPTION, percent=True)),
         ("", page.rows_html(rows, caption)),
@@ -54,7 +55,7 @@ def write_train_report(path: Path, run: Run, record: RunRecord, folder: Path) ->
         ("Settings", page.folded_html(settings, f"{record.model}, seed {record.seed}")),
     ]
     title = f"leporid train: {record.model} on {record.dataset}"
-    page.write_report(path, title, sections, "\n".join(sentences), tone_of(run))
+    page.write_report(path, title, sections, "\n".join(sentences), tone)
 
 
 def summary_sentences(
@@ -71,7 +72,7 @@ def summary_sentences(
         sentences.append(run.check.left_out)
     if run.interruption:
         sentences.append(f"This run is not finished: {run.interruption}.")
-    sentences.append(f"The folder holds the {fit_sentence(run.deployed)}.")
+    sentences.append(f"The folder holds the {record.extra['deployed']}.")
     return [sentence for sentence in sentences if sentence]
 
 
