@@ -21,7 +21,7 @@ from benchmarks.harness import RECORDS, write_record
 from benchmarks.peers.environment import run_in
 from leporid import load, temporal_split
 from leporid.data import Split
-from leporid.embeddings import initial_embeddings
+from leporid.embeddings import get as get_initializer
 from leporid.evaluation import evaluate
 from leporid.foundation import write_json
 from leporid.models import Callback, FitContext
@@ -58,7 +58,7 @@ class Watch(Callback):
 def our_curve(split: Split, init: str, device: str) -> Curve:
     """The recipe `general`, validated every 25 steps."""
     watch = Watch()
-    vectors = initial_embeddings(init, split.train, cache=False, dim=SETTINGS["dim"], seed=0)
+    vectors = get_initializer(init)(dim=SETTINGS["dim"]).fit(split.train)
     recipe = SASRec.recipe_settings("general", split.train)
     model = SASRec(**{**recipe, **SETTINGS, "eval_every": 25, "patience": 20, "metric": METRIC})
     model.fit(split, seed=0, init=vectors, device=device, context=FitContext(callbacks=(watch,)))
@@ -99,7 +99,7 @@ def run() -> None:
     split = temporal_split(load("ml-100k"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     our_curve(split, "random", device)  # compiles what it needs, as the next line does
-    initial_embeddings("leporid", split.train, cache=False, dim=SETTINGS["dim"], seed=0)
+    get_initializer("leporid")(dim=SETTINGS["dim"]).fit(split.train)
     curves = {
         "leporid, from random": our_curve(split, "random", device),
         "leporid, from LEPORID": our_curve(split, "leporid", device),

@@ -40,7 +40,7 @@ from leporid.data import (
     load,
     split_by,
 )
-from leporid.embeddings import initial_embeddings
+from leporid.embeddings import get as get_initializer
 from leporid.errors import LeporidWarning
 from leporid.evaluation import compare, evaluate
 from leporid.foundation import read_json, write_json
@@ -124,11 +124,7 @@ class Job:
         """A model and its seconds, with those of its vectors."""
         content = {"items": self.table, **about} if "content" in name else {}
         began = time.perf_counter()
-        vectors = (
-            None
-            if name == "none"
-            else initial_embeddings(name, split.train, cache=False, **content)
-        )
+        vectors = None if name == "none" else get_initializer(name)(**content).fit(split.train)
         how: dict[str, Any] = {"seed": self.seed, "device": self.device, "progress": False}
         model = train(self.model, split, vectors, **how, **self.settings)
         return model, time.perf_counter() - began

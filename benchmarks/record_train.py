@@ -76,6 +76,13 @@ def main() -> None:
     parser.add_argument("--note", default="")
     arguments = parser.parse_args()
     here = machine()
+    commit = subprocess.run(
+        ["git", "describe", "--always"],
+        cwd=arguments.source,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "work").mkdir()
@@ -87,13 +94,6 @@ def main() -> None:
         command = ["train", arguments.data.name, "-o", "run"]
         lines = recorded(command, folder, arguments.interrupt)
         lines += recorded([*command, "--resume"], folder, None)
-    commit = subprocess.run(
-        ["git", "describe", "--always"],
-        cwd=arguments.source,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
     head = [
         f"# version {commit}, {datetime.date.today()}, {here['processor']}, {here['cores']} cores",
         "# the first command is the first one ever: nothing is compiled or cached",

@@ -102,9 +102,7 @@ def vectors(split: Any) -> dict[str, Any]:
     """The initial embeddings of every method that reads interactions alone."""
     found = {}
     for method in ("random", "svd", "bpr", "netmf", "node2vec", "graph_bert", "le", "leporid"):
-        both = leporid.initializers.initial_embeddings(
-            method, split.train, dim=16, seed=SEED, cache=False, progress=False
-        )
+        both = leporid.initializers.get(method)(dim=16, seed=SEED).fit(split.train)
         found[method] = digest(both.users.vectors, both.items.vectors)
     return found
 

@@ -20,9 +20,8 @@ from typing import Any
 
 import leporid
 from benchmarks.choose_logs import LOGS
-from leporid import models
+from leporid import initializers, models
 from leporid.data import Split, inner_validation_split
-from leporid.embeddings import initial_embeddings
 from leporid.foundation import versions
 from leporid.models import FitContext, StopWhen, trained_on
 from leporid.selection.task import with_validation
@@ -36,7 +35,7 @@ def limit(given: argparse.Namespace) -> list[dict[str, Any]]:
     settings |= {"linear_weight": 0.0, "transitions_weight": 0.0} if model == "dlr2" else {}
     for name, _, value in (change.partition("=") for change in changes):
         settings[name] = int(value) if value.isdigit() else value
-    vectors = initial_embeddings(init, split.train, dim=64, seed=0)
+    vectors = initializers.get(init)(dim=64).fit(split.train)
     begun: list[float] = []
 
     def stop(step: int) -> bool:
@@ -63,7 +62,7 @@ def newer(given: argparse.Namespace) -> list[dict[str, Any]]:
     settings = cls.recipe_settings("general", trial.train) | {"eval_users": 1000, "patience": 0}
     settings |= {"steps": int(steps), "batch_size": int(batch), "eval_every": 125}
     how: dict[str, Any] = {"device": given.device, "progress": False}
-    vectors = initial_embeddings("leporid", trial.train, dim=64, seed=0)
+    vectors = initializers.get("leporid")(dim=64).fit(trial.train)
     first: Any = cls(**settings).fit(trial, seed=0, init=vectors, **how)
     tried = {"as it is": first}
     tried |= {
@@ -72,7 +71,7 @@ def newer(given: argparse.Namespace) -> list[dict[str, Any]]:
     }
     tried["again from the start"] = first.refit(known.train, **how)
     settings = cls.recipe_settings("general", outer.train)
-    vectors = initial_embeddings("leporid", outer.train, dim=64, seed=0)
+    vectors = initializers.get("leporid")(dim=64).fit(outer.train)
     older: Any = cls(**settings).fit(outer, seed=0, init=vectors, **how)
     tried["full training, without the newer data"] = older
     return [

@@ -11,6 +11,8 @@ part is not read. What FILE has is not computed again.
 from __future__ import annotations
 
 import argparse
+import itertools
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -76,16 +78,20 @@ def mixed(jaccard: sparse.csr_array, other: sparse.csr_array, share: float) -> s
     return both
 
 
-def graphs(train: Interactions) -> dict[str, sparse.csr_array]:
-    """Every item graph by its name."""
+GRAPHS = {
+    f"sum, {how}, share {share}": (how, share) for how, share in itertools.product(SMOOTHED, SHARES)
+}
+"""Mixed graphs by name: how counts are smoothed, and the share of the transitions."""
+
+
+def graphs(train: Interactions) -> Iterator[tuple[str, sparse.csr_array]]:
+    """Yield every item graph with its name."""
     jaccard = knn_graph(train.csr().T.tocsr(), k=NEIGHBOURS, side="items").csr()
-    found = {"Jaccard": jaccard}
+    yield "Jaccard", jaccard
     counts = symmetric_counts(train)
-    for smoothing in SMOOTHED:
-        transitions = strongest(smoothed_counts(counts, smoothing), NEIGHBOURS)
-        for share in SHARES:
-            found[f"sum, {smoothing}, share {share}"] = mixed(jaccard, transitions, share)
-    return found
+    smoothed = {how: strongest(smoothed_counts(counts, how), NEIGHBOURS) for how in SMOOTHED}
+    for name, (how, share) in GRAPHS.items():
+        yield name, mixed(jaccard, smoothed[how], share)
 
 
 def neighbour_scores(
@@ -175,8 +181,10 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     journal = Journal(arguments.journal)
     for log in LOGS:
+        if all(journal.has(log=log, graph=name) for name in ("Jaccard", *GRAPHS)):
+            continue
         split = sampled_split(arguments.data, log)
-        for name, graph in graphs(split.train).items():
+        for name, graph in graphs(split.train):
             if not journal.has(log=log, graph=name):
                 for row in values(split, name, graph):
                     journal.add({"log": log} | row)

@@ -34,7 +34,7 @@ SAME_SOURCE = {"ml-1m": "ml-1m-r3", "ml-1m-r3": "ml-1m"}
 """Logs made of the same ratings; they are left out together."""
 USERS = 3000
 """Users of the validation part that are evaluated, at most."""
-CLASSICAL = ("slim", "ease", "itemknn")
+CLASSICAL = ("itemknn", "ease", "slim")
 PENALTIES = (0.0005, 0.001, 0.003, 0.005, 0.01)
 """Other sizes of a negative `popularity` for each mean interaction of an item; at most .2."""
 SETTINGS: dict[str, dict[str, SettingValue]] = {
@@ -94,12 +94,10 @@ def settings_for(split: Split) -> dict[str, dict[str, SettingValue]]:
     return SETTINGS | penalties
 
 
-def fill(journal: Journal, data: Path, log: str) -> None:
-    """Add every setting on one log, and the other classical models with their defaults."""
-    split = sampled_split(data, log)
-    trials = {name: ("transitions", settings) for name, settings in settings_for(split).items()}
-    trials |= {model: (model, {}) for model in CLASSICAL}
-    for name, (model, settings) in trials.items():
+def fill(journal: Journal, split: Split, log: str, model: str) -> None:
+    """Add the values of `transitions` for every setting, or of another model with its defaults."""
+    trials = settings_for(split) if model == "transitions" else {model: {}}
+    for name, settings in trials.items():
         if not journal.has(log=log, name=name):
             value, seconds = value_and_seconds(split, model, settings)
             found = {"value": round(value, 4), "seconds": round(seconds, 2)}
@@ -158,8 +156,9 @@ if __name__ == "__main__":
     for model in ("transitions", *CLASSICAL):  # kernels are compiled before they are timed
         leporid.train(model, sampled_split(arguments.data, "lastfm"), progress=False)
     journal = Journal(arguments.journal)
-    for log in LOGS:
-        fill(journal, arguments.data, log)
+    for model in ("transitions", *CLASSICAL):
+        for log in LOGS:
+            fill(journal, sampled_split(arguments.data, log), log, model)
     rows = [row(journal, log) for log in LOGS]
     add_choices_of_the_others(rows)
     write_record(

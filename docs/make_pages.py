@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS, markdown_table
-from docs import ratio_tables, tables
+from docs import ratio_tables, start_tables, tables
 from leporid.errors import DataError
 from leporid.foundation import atomic_path, read_json
 from reproduction.global_time import read_global_time
@@ -43,6 +43,8 @@ QUESTIONS = {
     "eigenvectors": "How fast are the eigenvectors?",
     "initializers": "What do initialisers cost?",
     "two_tower": "What do initial embeddings do in a plain two-tower model?",
+    "own_starts": "Which start should a model of your own get?",
+    "own_starts_left_out": "And which start do the other data sets choose?",
     "dlr2": "How fast is DLR2 on two cores?",
     "dlr2_gpu": "How fast is DLR2 on a GPU?",
     "sasrec": "How fast does SASRec learn beside other libraries, on two cores?",
@@ -155,7 +157,13 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "ml-100k": lambda: gains("ml-100k", "models"),
         },
         "docs/initialisation.md": {name: partial(study.__getitem__, name) for name in study},
-        "docs/own-model.md": {"two-tower": lambda: tables.two_tower_table(record("two_tower"))},
+        "docs/own-model.md": {
+            "two-tower": lambda: tables.two_tower_table(record("two_tower")),
+            "why-not-svd": lambda: start_tables.why_not_svd(record("own_starts")),
+        },
+        "docs/own-model-study.md": {
+            "left-out": lambda: start_tables.left_out_table(record("own_starts_left_out")),
+        },
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
         "docs/models.md": {
             "linear-part": lambda: tables.linear_part_table(logs),

@@ -48,7 +48,7 @@ STUDY_COLOURS = {
 }
 TITLES = {
     "ml-100k": "MovieLens-100K",
-    "ml-1m-r3": "MovieLens-1M",
+    "ml-1m-r3": "MovieLens-1M, ratings of 3 and above",
     "lastfm": "LastFM",
     "movietweetings-100k": "MovieTweetings",
 }

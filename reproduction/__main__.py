@@ -119,10 +119,17 @@ def _grids(given: argparse.Namespace) -> list[ExperimentSpec]:
     return read_experiment(given.source, given.data)
 
 
+def _source(given: argparse.Namespace) -> str:
+    """The file --source, that of the data set in the folder --data, or the name alone."""
+    if given.source is None and given.data is not None:
+        return str(given.data / f"{given.dataset}.parquet")
+    return str(given.source or given.dataset)
+
+
 def _split(given: argparse.Namespace) -> dict[str, Any]:
     """What `load_split` takes."""
     return {
-        "source": str(given.source or given.dataset),
+        "source": _source(given),
         "core": given.core,
         "protocol": given.protocol,
         "min_rating": given.min_rating,
@@ -154,10 +161,10 @@ def _confirm_classical(given: argparse.Namespace) -> None:
 def _write(given: argparse.Namespace) -> None:
     names = tuple(OUTPUTS) if given.name in PAGES else (given.name,)
     log = {"core": given.core, "min_rating": given.min_rating}
-    source = given.source or given.dataset
+    source = _source(given)
     statistics = users = None
     if given.name != "report" and not given.render_only:
-        options = {"source": given.source, "seeds": tuple(given.seeds), "quick": given.quick, **log}
+        options = {"source": source, "seeds": tuple(given.seeds), "quick": given.quick, **log}
         if specs := paper_specs(names, given.dataset, **options):
             print(f"{_cost(specs, given.results)}; those that are there already are not repeated")
             how = {"device": given.device, "retry_failed": given.retry_failed}
@@ -199,7 +206,7 @@ def _arguments() -> argparse.Namespace:
     add("--results", type=Path, default=Path("results"), help="folder of records [%(default)s]")
     add("--out", type=Path, help="folder to write into [reports/DATASET/NAME]")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
-    add("--data", type=Path, help="run, general-rules, confirm-classical: folder of the logs")
+    add("--data", type=Path, help="folder of the data, with DATASET.parquet")
     add(
         "--protocol",
         default="temporal",

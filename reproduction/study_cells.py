@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.probe_vectors import load_log
 from leporid.data import Split, split_by
-from leporid.embeddings import Embedding, InitialEmbeddings, initial_embeddings
+from leporid.embeddings import Embedding, EmbeddingSpec, InitialEmbeddings
 from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate
 from leporid.models import train
@@ -102,9 +102,8 @@ def fitted_vectors(log: str, init: str) -> InitialEmbeddings:
     settings |= STUDY["inits"][init]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeporidWarning)
-        found = initial_embeddings(settings.pop("method"), split_of(log).train, **settings)
-    assert found is not None
-    return found
+        spec = EmbeddingSpec.resolve(settings.pop("method"), settings, use_cache=True)
+        return spec.fit(split_of(log).train)
 
 
 def vectors_of(log: str, init: str, seed: int) -> InitialEmbeddings:

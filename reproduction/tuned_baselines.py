@@ -67,7 +67,10 @@ def tune_classical(  # noqa: PLR0913 (one branch for each command)
                 "table": best.trials,
             }
             how = {"experiment": BASELINES, "extra": {"tuning": tuning}, **about}
-            runs.append(fit_and_record(cls(**best.best_config), split, **how))
+            # The defaults take part: tuning never ends below them on validation.
+            beaten = best.best_value > runs[0].validation.get(metric, 0.0)
+            tuned = cls(**best.best_config) if beaten else cls()
+            runs.append(fit_and_record(tuned, split, **how))
         records = [record_of(run) for run in runs]
         for record, run in zip(records, runs, strict=True):
             results.add(record, run.test)

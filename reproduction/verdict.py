@@ -223,7 +223,13 @@ def verdict_page(root: str | Path) -> str:
     found = Counter(claim.computed() for claim in claims)
     verdicts = {name: found[name] for name in VERDICTS if found[name]}
     return fill_template(
-        "reproduction", "verdict.md", filters, claims=claims, remarks=remarks, verdicts=verdicts
+        "reproduction",
+        "verdict.md",
+        filters,
+        claims=claims,
+        remarks=remarks,
+        verdicts=verdicts,
+        on_own_data=any(DATA_SETS[0] in claim.data_sets for claim in claims),
     )
 
 

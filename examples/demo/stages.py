@@ -91,7 +91,7 @@ def run_demo(
         run, _ = execute_to_folder(spec, split, output / folder, progress=progress)
         return run
 
-    best = dlr2("part 3 of 5: DLR2, then baselines", "dlr2", vectors, "general")
+    best = dlr2("part 3 of 5: baselines, then DLR2", "dlr2", "leporid", "general")
     assert best.check is not None
     check = best.check
     rows = [_row(baseline.name, baseline.metrics) for baseline in check.baselines]
@@ -102,7 +102,7 @@ def run_demo(
             "part 5 of 5: the paper's recipe", "paper-random", "random", "paper", **small
         ),
         "LEPORID": dlr2(
-            "part 5 of 5: the same from LEPORID", "paper-leporid", vectors, "paper", **small
+            "part 5 of 5: the same from LEPORID", "paper-leporid", "leporid", "paper", **small
         ),
     }
     names = _write_titles(output / "items.parquet", split, titles)

@@ -106,8 +106,9 @@ class TrainingInterruptedError(LeporidError):
         self.by = by
         """The signal."""
         self.so_far = so_far
-        """What there is: the model with the best weights so far (`leporid.train`), the finished
-        trials (`leporid.tune`), the finished cells (`run_grid`), or None."""
+        """What there is: the model with the best weights so far (`leporid.train`), the run that was
+        saved (`execute_to_folder`), the finished trials (`leporid.tune`), the outcomes of all cells
+        (`run_grid`), or None."""
 
 
 class LeporidWarning(UserWarning):

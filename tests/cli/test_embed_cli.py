@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from leporid.cli.app import app
+from leporid.data import load
+from leporid.embeddings import initial_embeddings
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownNameError
 from leporid.interop import FORMATS, INITIALIZE_LINES, read_embeddings
 
@@ -42,12 +44,31 @@ def call(*arguments: str) -> str:
     return result.stdout
 
 
+PAPER = ("--alpha", "0.5", "--set", "row_norm=as-is", "--set", "fold_in_users=false")
+
+
+def test_vectors_adapt_to_the_log(log: Path, tmp_path: Path) -> None:
+    """Settings that are typed are kept, and others chosen; what was chosen is printed."""
+    out = tmp_path / "out"
+    command = ["embed", str(log), "-o", str(out), "--dim", "6", "--k", "10"]
+    report = json.loads(call(*command, "--json"))
+    assert report["settings"]["alpha"] == report["settings"]["row_norm"] == "auto"
+    adapted = initial_embeddings("leporid", load(log, progress=False), dim=6, k=10, cache=False)
+    assert adapted is not None
+    assert report["chosen"] == adapted.items.provenance["chosen"]
+    np.testing.assert_array_equal(read_embeddings(out).items.vectors, adapted.items.vectors)
+    assert f"alpha {report['chosen']['alpha']}" in call(*command)
+    given = json.loads(call(*command, *PAPER, "--json"))
+    assert given["chosen"] is None
+    assert given["settings"]["alpha"] == 0.5
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_holds_the_same_vectors(log: Path, tmp_path: Path, format: str) -> None:
     out = tmp_path / "out"
     report = json.loads(
         call("embed", str(log), "-o", str(out), "--dim", "6", "--k", "10", "--format", format,
-             "--json")
+             *PAPER, "--json")
     )  # fmt: skip
     assert [s["rows"] for s in report["sides"]] == [40, 24]
     assert all(s["largest residual"] < 1e-4 for s in report["sides"])

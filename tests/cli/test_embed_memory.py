@@ -33,7 +33,8 @@ def log() -> Interactions:
 def test_memory_gives_the_same_vectors(tmp_path: Path, log: Interactions) -> None:
     (tmp_path / "log").mkdir()
     write_log(log, tmp_path / "log" / "a.parquet")
-    embed(tmp_path / "log", "-o", tmp_path / "one", "--core", 3)
+    paper = ["--alpha", 0.5, "--set", "row_norm=as-is", "--set", "fold_in_users=false"]
+    embed(tmp_path / "log", "-o", tmp_path / "one", "--core", 3, *paper)
     report = embed(tmp_path / "log", "-o", tmp_path / "two", "--core", 3, "--memory", "20GB")
     assert report["sides"][0]["largest residual"] <= 1e-6
     one, two = read_embeddings(tmp_path / "one"), read_embeddings(tmp_path / "two")

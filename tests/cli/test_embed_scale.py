@@ -34,7 +34,8 @@ def embed(log: Path, out: Path, *more: str) -> str:
 
 
 def test_landmarks_are_users_by_number_or_by_share(log: Path, tmp_path: Path) -> None:
-    report = json.loads(embed(log, tmp_path / "a", "--landmarks", "0.25", "--json"))
+    paper = ["--set", "row_norm=as-is", "--set", "fold_in_users=false", "--alpha", "0.5"]
+    report = json.loads(embed(log, tmp_path / "a", "--landmarks", "0.25", "--json", *paper))
     assert [side["landmarks"] for side in report["sides"]] == [100, None]
     assert report["settings"]["landmarks"] == 0.25
     text = embed(log, tmp_path / "b", "--landmarks", "150")

@@ -50,7 +50,7 @@ def test_the_table_can_be_read_at_80_columns(log: Path, tmp_path: Path) -> None:
     assert float(rows[0][1]) == pytest.approx(record.metrics["HR@10"], abs=1e-4)
 
 
-NAMES = ("TopPop", "ItemKNN", "EASE", "Transitions")
+NAMES = ("TopPop", "ItemKNN", "Transitions", "EASE")
 
 
 def test_the_baselines_are_printed_and_recorded(log: Path, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def split() -> Split:
 def test_differences_are_those_of_a_paired_comparison(split: Split) -> None:
     table = evaluate(TopPop().fit(split), split)
     check = against_baselines(table, split)
-    models = (TopPop(), ItemKNN(), EASE(), Transitions())
+    models = (TopPop(), ItemKNN(), Transitions(), EASE())
     assert [row.name for row in check.baselines] == [type(model).__name__ for model in models]
     for row, model in zip(check.baselines, models, strict=True):
         other = evaluate(model.fit(split), split)
@@ -41,7 +41,7 @@ def test_differences_are_those_of_a_paired_comparison(split: Split) -> None:
         assert row.comparison == same
     assert check.best.metrics["NDCG@10"] == max(row.metrics["NDCG@10"] for row in check.baselines)
     told = json.loads(json.dumps(check.to_dict()))
-    assert told["models"]["ease"]["comparison"] == check.baselines[2].comparison.to_dict()
+    assert told["models"]["ease"]["comparison"] == check.baselines[3].comparison.to_dict()
 
 
 class Told(ProgressLike):
@@ -111,7 +111,7 @@ def test_without_a_validation_part_baselines_have_only_a_test(split: Split) -> N
 
 def test_no_model_is_compared_with_itself(split: Split) -> None:
     others = ["toppop", "itemknn", "transitions"]
-    usual = ["toppop", "itemknn", "ease", "transitions"]
+    usual = ["toppop", "itemknn", "transitions", "ease"]
     for model, names in ((EASE(), others), (EASE(l2=1.0), usual)):
         model.fit(split)
         check = against_baselines(evaluate(model, split), split, fitted=model)
@@ -120,9 +120,9 @@ def test_no_model_is_compared_with_itself(split: Split) -> None:
 
 def test_transitions_are_a_baseline_of_data_with_an_order(split: Split) -> None:
     shuffled = leporid.random_split(leporid.synthesize(users=80, items=50, interactions=1800))
-    for data, names in ((split, ["transitions"]), (shuffled, [])):
+    for data, is_baseline in ((split, True), (shuffled, False)):
         check = against_baselines(evaluate(TopPop().fit(data), data), data)
-        assert [row.model for row in check.baselines[3:]] == names
+        assert ("transitions" in [row.model for row in check.baselines]) is is_baseline
 
 
 def test_ease_is_left_out_where_its_matrix_is_large(

@@ -12,7 +12,7 @@ import leporid
 from leporid.errors import TrainingInterruptedError
 from leporid.models import FitContext, ModelSpec
 from leporid.models.neural.cuda_graph import Backward
-from leporid.runs import RunSpec, execute, record_of
+from leporid.runs import Run, RunSpec, execute, execute_to_folder, read_run, record_of
 
 
 def test_an_interrupted_run_is_tested_where_it_is_kept_and_never_final(
@@ -30,7 +30,7 @@ def test_an_interrupted_run_is_tested_where_it_is_kept_and_never_final(
     def interrupted(self: Backward, *batch: Any) -> Any:
         nonlocal steps
         steps += 1
-        if steps in (5, 9):  # of the first run, and of the second one after its five
+        if steps in (5, 9, 12):  # the fifth step, then the fourth, then the third
             signal.raise_signal(signal.SIGTERM)
         return plain(self, *batch)
 
@@ -45,3 +45,10 @@ def test_an_interrupted_run_is_tested_where_it_is_kept_and_never_final(
     with pytest.raises(TrainingInterruptedError, match="step 4 of 9") as caught:
         execute(spec, split, FitContext(device="cpu"))
     assert caught.value.so_far is None
+    with pytest.raises(TrainingInterruptedError, match="step 3 of 9") as caught:
+        execute_to_folder(spec, split, tmp_path / "run", device="cpu")
+    assert isinstance(caught.value.so_far, Run)
+    assert caught.value.so_far.final is None
+    saved = read_run(tmp_path / "run").record
+    assert saved.metrics == caught.value.so_far.test.mean()
+    assert saved.extra["interrupted"] == caught.value.so_far.interruption

@@ -115,6 +115,24 @@ def test_initial_vectors_are_computed_once_for_all_trials(monkeypatch: pytest.Mo
     assert len(fits) == 1
 
 
+def test_vectors_of_a_trial_are_those_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors for a model of one's own adapt; those of the library's models do not."""
+    monkeypatch.setenv("LEPORID_CACHE", "off")
+    maker = leporid.initializers.get("leporid")
+    plain, fitted = maker.fit, []
+
+    def fit(self: Any, *given: Any, **options: Any) -> Any:
+        fitted.append(self.config)
+        return plain(self, *given, **options)
+
+    monkeypatch.setattr(maker, "fit", fit)
+    quick: dict[str, Any] = {"dim": 4, "steps": 2, "eval_every": 0, "device": "cpu"}
+    tune("bpr", make_split(), trials=1, init="leporid", **quick)
+    train("bpr", make_split(), init="leporid", progress=False, recipe=None, **quick)
+    assert [config.alpha for config in fitted] == [0.5, 0.5]
+    assert fitted[0].replace(seed=0) == fitted[1].replace(seed=0)
+
+
 def test_the_same_seed_searches_the_same_settings() -> None:
     split = make_split()
     runs = [tune("rp3beta", split, trials=11, seed=seed) for seed in (5, 5, 6)]

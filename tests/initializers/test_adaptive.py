@@ -10,7 +10,7 @@ import pytest
 import leporid
 from leporid.embeddings import get
 from leporid.embeddings.fit import cached_fit
-from leporid.embeddings.probe import inner_split
+from leporid.embeddings.probe import inner_split, with_fewer_users
 from leporid.embeddings.row_norm import half_whitened, item_sums
 from leporid.errors import ConfigError
 from leporid.evaluation import probe
@@ -70,6 +70,29 @@ def test_balanced_vectors_of_singular_vectors_are_those_of_svd(train) -> None:
     assert np.isfinite(half_whitened(np.zeros((4, 3), np.float32))).all()
 
 
+@pytest.mark.parametrize("row_norm", ["as-is", "balanced"])
+def test_folded_in_users_are_the_mean_of_their_items(row_norm) -> None:
+    train = leporid.synthesize(40, 25, 500, seed=2)
+    # The last user has one item, which the mean must not shorten.
+    last = np.flatnonzero(train.user == train.n_users - 1)
+    keep = np.ones(len(train), dtype=bool)
+    keep[last[1:]] = False
+    train = train.select(keep)
+    settings = {"dim": 5, "k": 12, "row_norm": row_norm}
+    plain = get("leporid")(**settings).fit(train)
+    both = get("leporid")(**settings, fold_in_users=True).fit(train)
+    expected = np.array([
+        plain.items.vectors[train.item[train.user == user]].mean(axis=0)
+        for user in range(train.n_users)
+    ])  # fmt: skip
+    factor = np.linalg.norm(both.users.vectors) / np.linalg.norm(expected)
+    np.testing.assert_allclose(both.users.vectors, factor * expected, rtol=1e-4, atol=1e-5)
+    # Both sides are one space: models may scale them, but not z-score each side.
+    for side in (both.users, both.items):
+        assert side.size == pytest.approx(1, rel=1e-5)
+        np.testing.assert_allclose(side.standardized(0.5).vectors, side.vectors / 2, rtol=1e-6)
+
+
 def test_balanced_items_are_half_whitened_sums(train) -> None:
     both = get("leporid")(dim=6, k=20, row_norm="balanced", popularity_power=0.4).fit(train)
     unit = both.users.vectors / np.sqrt(np.float32(6))
@@ -108,6 +131,17 @@ def test_each_candidate_has_the_value_of_its_own_settings(train) -> None:
         value = probe(alone, held_out).value()["items"]
         assert candidate["NDCG@10"] == pytest.approx(value, abs=1e-9)
     assert candidates[0]["NDCG@10"] != candidates[1]["NDCG@10"]
+
+
+def test_the_probe_of_many_users_judges_a_sample_of_them(train) -> None:
+    split = inner_split(train)
+    assert with_fewer_users(split) is split
+    fewer = with_fewer_users(split, most=7)
+    kept = np.unique(fewer.valid.user)
+    assert len(kept) == 7
+    of_kept = np.isin(split.valid.user, kept)
+    np.testing.assert_array_equal(fewer.valid.item, split.valid.item[of_kept])
+    assert fewer.train is split.train
 
 
 def test_a_setting_that_is_given_is_kept(train) -> None:

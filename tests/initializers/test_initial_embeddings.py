@@ -16,6 +16,7 @@ from leporid.embeddings import (
 )
 from leporid.embeddings.svd import SVD
 from leporid.errors import ConfigError, UnknownNameError
+from leporid.models import ModelSpec
 from tests.initializers.helpers import planted
 
 
@@ -93,11 +94,29 @@ def test_a_spec_holds_every_setting_and_fits_what_the_name_fits(cache: Path) -> 
     assert spec.settings.to_dict() == {**get("leporid")(dim=4, k=20).config.to_dict()}
     assert spec == EmbeddingSpec.resolve("leporid", {"dim": 4, "k": 20, "alpha": 0.5})
     made = spec.fit(train)
-    expected = initial_embeddings("leporid", train, cache=False, dim=4, k=20)
-    assert expected is not None
+    expected = get("leporid")(dim=4, k=20).fit(train)
     np.testing.assert_array_equal(made.users.vectors, expected.users.vectors)
     np.testing.assert_array_equal(made.items.vectors, expected.items.vectors)
     assert not cache.exists()
+
+
+def test_leporid_adapts_for_a_model_of_ones_own_alone() -> None:
+    train = planted()
+    asked = initial_embeddings("leporid", train, cache=False, dim=4, k=20)
+    assert asked is not None
+    adapted = {"alpha": "auto", "row_norm": "auto", "fold_in_users": True}
+    expected = get("leporid")(dim=4, k=20, **adapted).fit(train)
+    np.testing.assert_array_equal(asked.users.vectors, expected.users.vectors)
+    np.testing.assert_array_equal(asked.items.vectors, expected.items.vectors)
+    paper = {"alpha": 0.5, "row_norm": "as-is", "fold_in_users": False}
+    given = initial_embeddings("leporid", train, cache=False, dim=4, k=20, **paper)
+    assert given is not None
+    by_class = get("leporid")(dim=4, k=20).fit(train)
+    np.testing.assert_array_equal(given.users.vectors, by_class.users.vectors)
+    assert by_class.users.provenance["parameters"].items() >= paper.items()
+    of_model = ModelSpec.resolve("bpr", train, init="leporid").init
+    assert isinstance(of_model, EmbeddingSpec)
+    assert of_model.settings.to_dict().items() >= paper.items()
 
 
 def test_a_spec_with_the_cache_is_read_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,13 @@ def test_rows_have_length_one_unless_told_otherwise() -> None:
     np.testing.assert_array_equal(raw.item_factors, made.items.vectors)
 
 
+def test_rows_of_bpr_are_shorter() -> None:
+    made = SVD(dim=16).fit(TRAIN)
+    model = to_implicit(bpr.BayesianPersonalizedRanking(factors=16), made)
+    lengths = np.linalg.norm(model.user_factors[:, :16], axis=1)
+    assert np.sqrt(np.square(lengths).mean()) == pytest.approx(0.3, rel=1e-5)
+
+
 def test_its_own_recommend_takes_a_row_of_our_matrix() -> None:
     model = fit(als.AlternatingLeastSquares(factors=4, iterations=1, random_state=1))
     items, _ = model.recommend(3, TRAIN.csr()[3], N=4)

@@ -57,7 +57,7 @@ def test_scores_are_the_networks_and_the_weighted_models(split: Split, model: An
     alone = trained(model.name, split, **NONE)
     l1, l2 = model.config.linear_penalties
     slim = SLIM(l1=l1, l2=l2).fit(split, progress=False)
-    transitions = Transitions().fit(split, progress=False)
+    transitions = Transitions(popularity=0.0).fit(split, progress=False)
     expected = alone.score(USERS) + 8.0 * slim.score(USERS) + 2.0 * transitions.score(USERS)
     np.testing.assert_allclose(model.score(USERS), expected, rtol=1e-4, atol=1e-5)
     histories = [split.train.sequences().of(user) for user in range(5)]

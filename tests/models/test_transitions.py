@@ -85,7 +85,10 @@ def slow_scores(
     counts = slow_counts(histories, config)
     penalty = config.popularity
     if penalty == "auto":
-        penalty = -min(0.002 * sum(map(len, histories)) / N_ITEMS, 0.2)
+        places = range(config.distance)
+        evidence = sum(weight_of_distance(config, place) for place in places) * N_ITEMS / tau
+        size = min(0.002 * sum(map(len, histories)) / N_ITEMS, 0.2)
+        penalty = -size * min(evidence / 5, 1)
     popularity = np.bincount([item for history in histories for item in history], minlength=N_ITEMS)
     scores = [0.0] * N_ITEMS
     weights = slow_weights_of_history(len(asked), config)
@@ -240,8 +243,9 @@ def test_what_transitions_cannot_be_extended_by_is_refused(
 
 
 def test_smoothing_follows_from_the_number_of_items() -> None:
-    model = Transitions().fit(split_of(random_histories(2)))
+    model = Transitions(window="auto").fit(split_of(random_histories(2)))
     assert model.config.tau == N_ITEMS
+    assert "auto" not in model.config.to_dict().values()
     assert model.requested.tau == "auto"
 
 

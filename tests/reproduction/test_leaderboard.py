@@ -197,16 +197,16 @@ def test_ranked_are_the_rows_of_every_log_that_has_records(tmp_path: Path, grid:
 def test_the_comparisons_turn_when_the_numbers_turn(tmp_path: Path, grid: Path) -> None:
     fill(tmp_path / "a", grid, "thin", FIRST)
     page = leaderboard_page(grid, tmp_path / "a")
-    assert re.search(r"\| thin \| dlr2 \| random \| \+0.2000 \[.*\| above \|", page)
-    assert re.search(r"\| thin \| sasrec from leporid \| .* \+0.1000 \[.*\| above \|", page)
-    assert re.search(r"\| thin \| dlr2 \| svd \| .*\| level \|", page)
+    assert re.search(r"\| thin \| dlr2 \| random \| \+0.2000 \[.*\| better \|", page)
+    assert re.search(r"\| thin \| sasrec from leporid \| .* \+0.1000 \[.*\| better \|", page)
+    assert re.search(r"\| thin \| dlr2 \| svd \| .*\| equivalent \|", page)
     turned = {**FIRST, ("dlr2", "leporid"): 0.40, ("dlr2", "random"): 0.60}
     fill(tmp_path / "b", grid, "thin", turned)
     page = leaderboard_page(grid, tmp_path / "b")
-    assert re.search(r"\| thin \| dlr2 \| random \| -0.2000 \[.*\| below \|", page)
-    assert re.search(r"\| thin \| dlr2 \| svd \| .*\| below \|", page)
-    assert "| LEPORID against random | 2 | 1 | 1 | 0 |" in page
-    row = r"\| thin \| sasrec from leporid \| 0.4000 \| 0.5000 \| -0.1000 \[.*\| -20.0 \| below \|"
+    assert re.search(r"\| thin \| dlr2 \| random \| -0.2000 \[.*\| worse \|", page)
+    assert re.search(r"\| thin \| dlr2 \| svd \| .*\| worse \|", page)
+    assert "| LEPORID against random | 2 | 1 | 1 | 0 | 0 |" in page
+    row = r"\| thin \| sasrec from leporid \| 0.4000 \| 0.5000 \| -0.1000 \[.*\| -20.0 \| worse \|"
     assert re.search(row, page)
 
 
@@ -253,3 +253,8 @@ def test_the_pictures_are_drawn_where_the_page_shows_them(tmp_path: Path, grid: 
     for name, figure in figures.items():
         figure.savefig(tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").stat().st_size > 5000
+
+
+def test_values_that_differ_by_the_order_of_a_sum_are_ties() -> None:
+    values = np.array([[0.1 + 0.2, 0.3, 0.2]])
+    assert mean_ranks(values).tolist() == [1.5, 1.5, 3.0]

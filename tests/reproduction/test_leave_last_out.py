@@ -71,7 +71,7 @@ def test_levers_with_as_many_seeds_are_compared_with_the_first(results: Path) ->
 
 def test_the_table_has_a_row_for_each_and_what_others_print(results: Path) -> None:
     text = leave_last_out_table({"beauty": read_levers(results, ["toy"])["toy"]})
-    assert f"| {TWO_LAYERS} | 3 | 0.6000 | 0.6000 | 0.6000 | +50.0% [" in text
+    assert f"| {TWO_LAYERS} | 3 | 0.6000 | 0.6000 | 0.6000 | +80.0% [" in text
     assert "] better |" in text
     assert "| printed: BSARec | - | - | 0.1008 | 0.0611 | - |" in text
     assert len({line.count("|") for line in text.splitlines()}) == 1

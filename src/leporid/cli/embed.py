@@ -39,7 +39,9 @@ class _Method:
     k: Annotated[
         int | None, "Neighbours in the KNN graph (le, leporid, netmf) [1000]."
     ] = None
-    alpha: Annotated[float | None, "Popularity regularisation (leporid) [0.5]."] = None
+    alpha: Annotated[
+        float | None, "Popularity regularisation (leporid) [chosen by a probe]."
+    ] = None
     landmarks: Annotated[
         str | None, "Fit on so many users (or auto), extend to the rest."
     ] = None
@@ -51,9 +53,17 @@ class _Method:
         None
     )
 
-    def initializer(self) -> Initializer:
-        """Make the initialiser with the settings that were typed."""
+    def initializer(self, adapt: bool) -> Initializer:
+        """Make the initialiser with the settings that were typed; with `adapt` others fit the data.
+
+        Data that streams from disk cannot be fitted several times.
+        """
         settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.set)}
+        if adapt:
+            settings = {
+                **embeddings.OWN_MODEL_SETTINGS.get(self.method, {}),
+                **settings,
+            }
         if self.k is not None:
             settings["k"] = self.k
         if self.alpha is not None:
@@ -99,7 +109,7 @@ def embed(
     """
     from leporid.interop import INITIALIZE_LINES, write_embeddings
 
-    initializer = method.initializer()
+    initializer = method.initializer(adapt=resources.memory is None)
     train, protocol = _read(data, part, log, resources, json_output)
     began = perf_counter()
     if train is None:
@@ -112,16 +122,21 @@ def embed(
     files = write_embeddings(vectors, output, format.format, name=format.name)
 
     rows = [_facts(side, embedding) for side, embedding, _ in vectors.sides()]
+    chosen = vectors.items.provenance.get("chosen")
     report = {
         "method": method.method,
         "settings": initializer.config.to_dict(),
         "seconds": seconds,
         "sides": rows,
+        "chosen": chosen,
         "format": format.format,
         "part": "all" if protocol is None else "train",
         "protocol": protocol,
     }
     parts: list[Part] = [(f"{method.method}, {seconds:.2f} s", _without_blanks(rows))]
+    if chosen is not None:
+        settings = ", ".join(f"{name} {value}" for name, value in chosen.items())
+        parts.append(f"\nchosen by a probe inside the data: {settings}")
     if format.format == "recbole":
         parts.append(f"\n{INITIALIZE_LINES % output}")
     show(json_output, report, *parts, files=files)
@@ -231,6 +246,11 @@ def _fit_out_of_core(
     """Fit the vectors within a memory limit, with temporary files beside the output."""
     from leporid.embeddings import embed_stored
 
+    if progress and initializer.name in embeddings.OWN_MODEL_SETTINGS:
+        typer.echo(
+            "--memory fits once: the vectors have the settings of the paper and do not adapt",
+            err=True,
+        )
     default = SplitOptions()
     whole_log_only = {
         "order": log.order,

@@ -21,7 +21,7 @@ from leporid.cli.options import (
     parse_settings,
     show,
 )
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, TrainingInterruptedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +136,7 @@ def train(
     """
     training.spec()
     callbacks = training.json_lines
-    from leporid.runs import RunSpec, execute_to_folder
+    from leporid.runs import Run, RunSpec, execute_to_folder, read_run
 
     split = log.split(data, quiet=json_output)
     tables = models.load_tables(training.items, training.users)
@@ -151,23 +151,31 @@ def train(
     if not no_baselines:
         spec = spec.with_baselines(split)
     shows_progress = training.log_every is None or training.log_file is not None
+    stopped = None
     with stoppable(lambda: kept_sentence(output)):
-        run, record = execute_to_folder(
-            spec,
-            split,
-            output,
-            device=training.device,
-            resume=training.resume,
-            tables=tables,
-            callbacks=callbacks,
-            progress=shows_progress and not json_output,
-        )
+        try:
+            run, record = execute_to_folder(
+                spec,
+                split,
+                output,
+                device=training.device,
+                resume=training.resume,
+                tables=tables,
+                callbacks=callbacks,
+                progress=shows_progress and not json_output,
+            )
+        except TrainingInterruptedError as error:
+            if not isinstance(error.so_far, Run):
+                raise
+            stopped = error
+            run = error.so_far
+            record = read_run(output).record
     parts = tested_parts(record, run.check, len(run.test))
     sentences = (f"wrote {output}", models.fit_sentence(run.deployed))
     show(json_output, record.to_dict(), *parts, *sentences)
-    if run.interrupted_by is not None:
+    if stopped is not None:
         sentence = f"{run.interruption}; go on with: {typed_again('--resume')}"
-        raise interrupted(sentence, run.interrupted_by)
+        raise interrupted(sentence, stopped.by)
 
 
 def kept_sentence(output: Path) -> str:

@@ -5,6 +5,7 @@ from .eigenpairs import column_signs as column_signs
 from .eigenpairs import laplacian_eigenpairs as laplacian_eigenpairs
 from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
 from .estimators import Leporid as Leporid
+from .fit import OWN_MODEL_SETTINGS as OWN_MODEL_SETTINGS
 from .fit import EmbeddingSpec as EmbeddingSpec
 from .fit import cached_fit as cached_fit
 from .fit import initial_embeddings as initial_embeddings

@@ -12,7 +12,7 @@ from typing import Self
 from leporid.data import Interactions, as_log
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.registry import get
-from leporid.embeddings.vectors import InitialEmbeddings
+from leporid.embeddings.vectors import FORMAT, InitialEmbeddings
 from leporid.errors import ConfigError, DataError, warn
 from leporid.foundation import (
     Progress,
@@ -23,6 +23,14 @@ from leporid.foundation import (
     described,
     kept_torch_threads,
 )
+
+OWN_MODEL_SETTINGS: Mapping[str, Mapping[str, SettingValue]] = {
+    "leporid": {"alpha": "auto", "row_norm": "auto", "fold_in_users": True},
+}
+"""Settings of initialisers whose vectors are for a model of one's own, by method.
+
+The models of this library keep the defaults of the settings, with which they were tuned.
+"""
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,9 @@ def initial_embeddings(
     `source` is the name of an initialiser, embeddings that exist already (returned as they are),
     or None or "none": the model then draws small random numbers. `settings` are the
     initialiser's, `dim` and `seed` among them. With `cache` fitted vectors are read again.
+
+    "leporid" adapts to the data (`OWN_MODEL_SETTINGS`), and what `settings` says wins. Vectors with
+    the settings of the paper are `get("leporid")().fit(train)`.
     """
     if source is None or source == "none":
         return None
@@ -90,7 +101,8 @@ def initial_embeddings(
         )
     check_argument("initial_embeddings", "cache", cache, bool)
     train = as_log(train, "initial_embeddings(source, train)")
-    spec = EmbeddingSpec.resolve(source, settings, use_cache=cache)
+    chosen = {**OWN_MODEL_SETTINGS.get(source, {}), **settings}
+    spec = EmbeddingSpec.resolve(source, chosen, use_cache=cache)
     return spec.fit(train, progress)
 
 
@@ -103,7 +115,8 @@ def cache_path(
 
     None if the cache is off and no directory was named.
     """
-    key = canonical_hash(initializer.provenance(train))
+    # Entries of another format have other names: they are not read, and nobody is warned.
+    key = canonical_hash([FORMAT, initializer.provenance(train)])
     directory = cache_directory() if directory is None else directory
     if directory is None:
         return None

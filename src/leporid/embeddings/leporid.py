@@ -15,7 +15,7 @@ from leporid.embeddings.estimators import LaplacianEigenmaps, Leporid
 from leporid.embeddings.isolated import with_empty_rows
 from leporid.embeddings.landmarks import Landmarks, landmark_count
 from leporid.embeddings.probe import try_settings
-from leporid.embeddings.row_norm import RowNorm, with_row_norm
+from leporid.embeddings.row_norm import RowNorm, fold_in_users, with_row_norm
 from leporid.embeddings.vectors import Embedding, InitialEmbeddings, padded
 from leporid.foundation import JsonValue, ProgressLike, setting
 
@@ -67,6 +67,9 @@ class LEPORIDConfig(SpectralConfig):
     popularity_power: float = setting(0.6, at_least=0, at_most=1)
     """Item sums are divided by the item's interactions to this power (1: a mean). Chosen too where
     `row_norm` is 'auto'."""
+    fold_in_users: bool = False
+    """Users as the mean of their items' vectors, in one space with the items, and not as vectors
+    of their own graph."""
 
 
 class SpectralInitializer(Initializer):
@@ -133,13 +136,16 @@ class LeporidInitializer(SpectralInitializer):
         config = self.config
         if config.alpha == "auto" or config.row_norm == "auto":
             return self._fit_best(train, progress)
-        embeddings = super()._fit(train, progress)
-        return with_row_norm(
-            embeddings,
-            train.csr(),
+        matrix = train.csr()
+        embeddings = with_row_norm(
+            super()._fit(train, progress),
+            matrix,
             config.row_norm,
             config.popularity_power,
         )
+        if config.fold_in_users:
+            return fold_in_users(embeddings, matrix)
+        return embeddings
 
     def _fit_best(
         self,
@@ -150,7 +156,11 @@ class LeporidInitializer(SpectralInitializer):
         config = self.config
 
         def fit_unscaled(part: Interactions, alpha: float) -> InitialEmbeddings:
-            settings = config.replace(alpha=alpha, row_norm="as-is")
+            settings = config.replace(
+                alpha=alpha,
+                row_norm="as-is",
+                fold_in_users=False,
+            )
             return self._with(settings)._fit(part, progress)
 
         alphas = ALPHAS if config.alpha == "auto" else (config.alpha,)

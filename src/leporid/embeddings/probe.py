@@ -5,13 +5,19 @@ held out, every candidate is fitted on the rest, and its item vectors predict wh
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
+
+import numpy as np
 
 from leporid import evaluation
 from leporid.data import Interactions, Split, random_split, temporal_split
 from leporid.embeddings.row_norm import RowNorm, with_row_norm
 from leporid.embeddings.vectors import InitialEmbeddings
 from leporid.foundation import JsonValue
+
+MOST_USERS = 25_000
+"""Users whose held-out interactions are predicted, drawn where there are more of them."""
 
 
 class ProbedSettings(NamedTuple):
@@ -42,7 +48,7 @@ def try_settings(
 
     `fit(part, alpha)` gives embeddings whose rows have their own lengths.
     """
-    split = inner_split(train)
+    split = with_fewer_users(inner_split(train))
     matrix = split.train.csr()
     candidates = []
     for alpha in alphas:
@@ -52,6 +58,15 @@ def try_settings(
             quality = evaluation.probe((None, shaped.items.vectors), split).value()
             candidates.append(ProbedSettings(alpha, row_norm, power, quality["items"]))
     return candidates
+
+
+def with_fewer_users(split: Split, most: int = MOST_USERS) -> Split:
+    """Keep the validation part of at most so many users; fits still have all the users."""
+    users = np.unique(split.valid.user)
+    if len(users) <= most:
+        return split
+    kept = np.random.default_rng(0).choice(users, most, replace=False)
+    return replace(split, valid=split.valid.select(np.isin(split.valid.user, kept)))
 
 
 def inner_split(train: Interactions) -> Split:

@@ -4,6 +4,8 @@ popularity: items are the sum of their users' unit vectors, each over the square
 interactions, divided by the item's interactions to a power; popular items are longer, and inner
 products of users and items have a meaning. balanced: such sums without the square root,
 Z (Z^T Z)^-1/4; with singular vectors as users that would be SVD.
+
+`fold_in_users` then makes each user the mean of their items.
 """
 
 from dataclasses import replace
@@ -45,6 +47,29 @@ def with_row_norm(
         embeddings,
         users=with_size_one(users),
         items=with_size_one(items),
+    )
+
+
+def fold_in_users(
+    embeddings: InitialEmbeddings,
+    matrix: sparse.csr_array,
+) -> InitialEmbeddings:
+    """Return `embeddings` with each user as the mean of their items, and entries of size one.
+
+    `matrix` is csr[n_users, n_items] of the interactions. Whatever the items are, inner products of
+    users and items then have a meaning.
+    """
+    per_user = np.maximum(np.diff(matrix.indptr), 1)
+    means = (matrix @ embeddings.items.vectors) / per_user[:, None]
+    users = Embedding(
+        means.astype(np.float32),
+        None,
+        embeddings.users.provenance,
+    )
+    return replace(
+        embeddings,
+        users=with_size_one(users),
+        items=with_size_one(embeddings.items),
     )
 
 

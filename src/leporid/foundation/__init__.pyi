@@ -43,6 +43,7 @@ from .config import from_mapping as from_mapping
 from .config import setting as setting
 from .hashing import canonical_hash as canonical_hash
 from .html import Series as Series
+from .html import Tone as Tone
 from .html import bars_html as bars_html
 from .html import chart_html as chart_html
 from .html import fill_template as fill_template

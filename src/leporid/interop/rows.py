@@ -29,6 +29,13 @@ _EXTRA_COLUMNS = {
 }
 
 
+_ROW_LENGTHS = {"BayesianPersonalizedRanking": 0.3}
+"""Mean length of the rows with which a model learns best, where it is not 1.
+
+Products of longer rows drown the popularity that BPR learns first, and overfit sooner.
+"""
+
+
 class FactorModel(Protocol):
     """The attributes of implicit's models that `to_implicit` reads and sets."""
 
@@ -136,8 +143,9 @@ def to_implicit(
 
     Row r of the factors is row r (column r) of the matrix given to `fit`: the order of
     `Interactions.csr()`. With another order, `id_map={'users': ids by row, 'items': ...}`.
-    `scale="auto"` gives standardised rows a length of 1 on average, and leaves others as they are:
-    implicit's BPR does not learn from longer ones. Returns the model.
+    `scale="auto"` gives standardised rows a length of 0.3 on average in BPR, which learns less from
+    longer ones, and of 1 in the other models; rows that are not standardised stay as they are.
+    Returns the model.
     """
     kind = type(model).__name__
     module = type(model).__module__
@@ -153,7 +161,7 @@ def to_implicit(
             f"make it with factors={dim}, as the embeddings have"
         )
     if scale == "auto":
-        scale = dim**-0.5 if standardize else 1.0
+        scale = _ROW_LENGTHS.get(kind, 1.0) * dim**-0.5 if standardize else 1.0
     prepared = embeddings.standardized(scale) if standardize else embeddings
     factor = 1.0 if standardize else np.float32(scale)
     dtype = np.dtype(model.dtype)

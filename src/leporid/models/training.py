@@ -105,7 +105,7 @@ def train(  # noqa: PLR0913 - public: what a training can be told
     features : "auto" also trains without the tables and keeps what is better on validation
     callbacks : told about the steps and validations of a neural model, and may end its training.
         A `final` fit repeats the same number of steps and does not ask them again.
-    baselines : where progress is shown, fit TopPop, ItemKNN and EASE before a neural model, print
+    baselines : where progress is shown, fit simple models before a neural one, print
         their values on validation, and say in every line where the training stands
     settings : settings of the model, which win over those of the recipe
     """

@@ -69,6 +69,21 @@ class BaselineCheck:
         advice = "; do not deploy it" if comparison.outcome == "worse" else ""
         return comparison.describe() + advice
 
+    def headline(self) -> str:
+        """Return what follows for the trained model, to be read first."""
+        comparison = self.best.comparison
+        model = comparison.name_a
+        other = comparison.name_b
+        size = f"{abs(comparison.difference):.4f} in {comparison.metric}"
+        headlines = {
+            "better": f"{model} beats {other}, the best baseline, by {size}.",
+            "worse": f"Do not deploy {model}: {other} is better by {size}.",
+            "equivalent": f"{model} ties with {other}, which takes seconds to fit.",
+            "inconclusive": f"{model} and {other} cannot be told apart on this test.",
+        }
+        headline = headlines[comparison.outcome]
+        return headline[0].upper() + headline[1:]
+
     def to_dict(self) -> dict[str, JsonValue]:
         """Return plain JSON values, as `RunRecord.extra["baselines"]` holds them."""
         models: dict[str, JsonValue] = {

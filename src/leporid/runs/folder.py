@@ -95,8 +95,9 @@ def execute_to_folder(
     """Carry out a run whose checkpoints and results lie in one folder.
 
     A run that the folder holds finished is not trained again when a final fit is asked for. Ctrl-C
-    or SIGTERM ends a training with its best weights so far, which are tested and saved;
-    `Run.interruption` and the record say so, and `resume` goes on from there.
+    or SIGTERM ends a training with its best weights so far. They are tested and saved, and the
+    record says so; then comes a `TrainingInterruptedError` whose `so_far` is the run. `resume` goes
+    on from there.
     """
     folder = Path(folder)
     check_device(device)
@@ -125,21 +126,31 @@ def execute_to_folder(
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt | TrainingInterruptedError):
                     run.interruption = "the fit on everything was interrupted"
+                if isinstance(error, TrainingInterruptedError):
+                    error.so_far = run
                 save_run(run, folder)  # the tested model is not lost
                 raise
         record = save_run(run, folder)
     finally:
         if reporter is not progress:
             reporter.close()
+    if run.interrupted_by is not None:
+        raise TrainingInterruptedError(
+            f"{run.interruption}; {folder} holds it, and resume=True goes on",
+            run.interrupted_by,
+            run,
+        )
     return run, record
 
 
 def holds_whole_training(folder: Path) -> bool:
     """Tell whether a folder has the record of a training that nobody interrupted."""
-    if not (folder / RECORD).is_file():
+    try:
+        record = RunRecord.read(folder / RECORD)
+    except DataError:
         return False
-    training = RunRecord.read(folder / RECORD).extra.get("training", {})
-    return not str(training.get("ended", "")).startswith("SIG")
+    ended = record.extra.get("training", {}).get("ended", "")
+    return not str(ended).startswith("SIG")
 
 
 def read_run(path: str | Path) -> SavedRun:

@@ -14,7 +14,7 @@ from typing import TypedDict
 
 from leporid import embeddings
 from leporid.data import Part, Split, inner_validation_split
-from leporid.embeddings import InitialEmbeddings, initial_embeddings
+from leporid.embeddings import EmbeddingSpec, InitialEmbeddings
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -231,7 +231,7 @@ class Study:
     """Settings that are not searched."""
     init: str | InitialEmbeddings | None
     device: str
-    _vectors: dict[int, InitialEmbeddings | None] = field(default_factory=dict)
+    _vectors: dict[int, InitialEmbeddings] = field(default_factory=dict)
     """Initial embeddings by dimension, computed once for all trials."""
 
     @cached_property
@@ -277,11 +277,15 @@ class Study:
         """Return the initial embeddings for these settings; None for closed-form models."""
         if not self.model_class.takes_initial_vectors:
             return None
+        if isinstance(self.init, InitialEmbeddings):
+            return self.init
+        if self.init is None or self.init == "none":
+            return None
         dim = config.to_dict()["dim"]
         if dim not in self._vectors:
-            self._vectors[dim] = initial_embeddings(
-                self.init, self.split.train, dim=dim, seed=self.seed
-            )
+            settings = {"dim": dim, "seed": self.seed}
+            spec = EmbeddingSpec.resolve(self.init, settings, use_cache=True)
+            self._vectors[dim] = spec.fit(self.split.train)
         return self._vectors[dim]
 
 

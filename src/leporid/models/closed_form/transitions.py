@@ -6,8 +6,9 @@ Modelling?" (RecSys 2026). Items are weighed by
     C_ij = sum over d < distance of c_d x (how often j is the event d + 1 places after i)
     E_ij = ln(1 + C_ij n_items / tau)
 
-and a history h, newest event first, scores item j by sum_r k_r E[h_r, j]. With `distance=1` this is
-the first-order Markov chain; other weights c_d give sequential rules.
+and a history h, newest event first, scores item j by sum_r k_r E[h_r, j]. With `distance=1`, the
+newest event alone and no `popularity` this is the first-order Markov chain; with a large tau it is
+sequential rules, counts weighted by c_d.
 """
 
 from dataclasses import dataclass
@@ -37,8 +38,9 @@ from leporid.models.context import FitContext
 from leporid.models.merged_log import merge_interactions
 from leporid.ranking import Indices, ItemNeighbours, Scores
 
-POPULARITY_PER_INTERACTION, MOST_PENALTY = 0.002, 0.2
-"""The default of `popularity`: its size for each mean interaction of an item, and at most."""
+PENALTY_PER_INTERACTION, MOST_PENALTY, USUAL_EVIDENCE = 0.002, 0.2, 5.0
+"""Minus the default of `popularity` for each mean interaction of an item, and at most; and from
+which evidence on, about that of the default distances."""
 Counts = NDArray[np.int64]
 Weights = NDArray[np.float64]
 
@@ -72,7 +74,8 @@ class TransitionsConfig(ProfileConfig):
     popularity: float | Literal["auto"] = setting("auto", at_least=-10, at_most=10)
     """How many times ln(1 + training interactions of the item) is added to every score. Below 0,
     items that are popular anyway need more evidence, and items without any come last. `auto`: minus
-    .002 times the mean number of interactions of an item, at least -.2."""
+    .002 times the mean number of interactions of an item, at least -.2, and closer to 0 where a
+    short `distance` or a large `tau` makes E small."""
     top_k: int | None = setting(None, at_least=1)
     """Successors with the largest weights that are kept for each item; None keeps all."""
 
@@ -80,9 +83,10 @@ class TransitionsConfig(ProfileConfig):
 class Transitions(ItemWeights):
     """Scores K E: the events of a history vote for what followed them in the training part.
 
-    `distance=1` is the Markov chain; other `distance_weights` give sequential rules. The weights
-    K of a history's events sum to 1. In data without an order every pair of a user's events counts
-    as it would on average over all orders of them, and all events of a history have equal weights.
+    `distance=1` is the Markov chain; with a large `tau`, other `distance_weights` give sequential
+    rules. The weights K of a history's events sum to 1. In data without an order every pair of a
+    user's events counts as it would on average over all orders of them, and all events of a history
+    have equal weights.
     """
 
     name = "transitions"
@@ -105,14 +109,16 @@ class Transitions(ItemWeights):
         train = split.train
         if self.config.tau == "auto":
             self.config = self.config.replace(tau=float(split.n_items))
-        if self.config.popularity == "auto":
-            per_item = len(split.train) / max(split.n_items, 1)
-            popularity = -min(POPULARITY_PER_INTERACTION * per_item, MOST_PENALTY)
-            self.config = self.config.replace(popularity=popularity)
         config = self.config
         context.progress.start(self.name, 1)
         self._remember(train)
         distances = distance_weights(config)
+        assert config.tau != "auto"  # it is known by now
+        scale = split.n_items / config.tau
+        if config.popularity == "auto":
+            per_item = len(train) / split.n_items
+            evidence = float(distances.sum()) * scale
+            self.config = self.config.replace(popularity=penalty(per_item, evidence))
         if train.has_order:
             counts = transition_counts(
                 train.sequences(), split.n_items, distances, config.top_k
@@ -126,8 +132,7 @@ class Transitions(ItemWeights):
             counts = counts_without_order(
                 train.sequences(), split.n_items, distances, config.top_k
             )
-        assert config.tau != "auto"  # it is known by now
-        smoothed = np.log1p(counts.data * (split.n_items / config.tau))
+        smoothed = np.log1p(counts.data * scale)
         counts.data = smoothed.astype(np.float32)
         self.weights = canonical(counts)
         context.progress.advance(1)
@@ -227,6 +232,16 @@ class Transitions(ItemWeights):
         co_occurrences = (had.T @ self.train_rows[:, targets]).toarray()
         users = np.asarray(had.sum(axis=0))
         return np.asarray(co_occurrences / np.maximum(users, 1)[:, None], np.float64)
+
+
+def penalty(interactions_per_item: float, evidence: float) -> float:
+    """Return the default of `popularity`: the denser the data, the farther below 0.
+
+    `evidence` is the sum of the weights c_d times n_items / tau. Where it is small, so are the
+    scores E, and the penalty shrinks with them.
+    """
+    size = min(PENALTY_PER_INTERACTION * interactions_per_item, MOST_PENALTY)
+    return -size * min(evidence / USUAL_EVIDENCE, 1.0)
 
 
 def distance_weights(config: TransitionsConfig) -> Weights:

@@ -229,9 +229,13 @@ def _has_too_many_pairs(split: Split) -> bool:
 
 
 def _fit_transitions(split: Split) -> Transitions:
-    """Fit transitions with default settings; of very many items each keeps its largest counts."""
+    """Fit transitions without popularity, of which the network knows enough.
+
+    Of very many items each keeps its largest counts.
+    """
     most = max(1, _PAIRS // split.n_items)
-    config = TransitionsConfig(top_k=most if most < split.n_items else None)
+    top_k = most if most < split.n_items else None
+    config = TransitionsConfig(popularity=0.0, top_k=top_k)
     return Transitions(config).fit(split, progress=False)
 
 
