@@ -97,7 +97,7 @@ async function recommend() {
   const turn = ++asked;
   if (!history_.length) { lists = {}; $("status").textContent = "Add something to your history to get recommendations, or press “Surprise me”."; showLists(); return; }
   const who = user ? { users: [user.id], exclude_seen_by_other: runs.length > 1 } : { histories: [history_.map((item) => item.id)] };
-  const body = { ...who, n: 10, explain: true };
+  const body = { ...who, n: 10, explain: true, unknown: "error" };
   const answers = await Promise.all(runs.map((run) => ask("/recommend", { ...body, run: run.name })));
   if (turn !== asked || answers.some((answer) => !answer)) return;
   runs.forEach((run, i) => { lists[run.name] = answers[i].results[0].items; });
