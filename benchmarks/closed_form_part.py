@@ -121,6 +121,13 @@ def merge(row: Row) -> None:
     write_record(NAME, merged, settings, notes)
 
 
+def compile_kernels() -> None:
+    """Fit every closed-form model on a few rows, so that no time contains a compilation."""
+    split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=0))
+    for model in CLOSED_FORM:
+        leporid.evaluate(leporid.train(model, split, progress=False), split, at=(10,))
+
+
 def main() -> None:
     """Measure log by log and model by model."""
     warnings.simplefilter("ignore")
@@ -132,6 +139,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--networks", type=Path, help="Folder of networks that are trained.")
     options = parser.parse_args()
+    compile_kernels()
     for log in options.logs.split(";"):
         file, core, protocol = LOGS[log]
         source = next(options.data.glob(f"{file}.*"), file)

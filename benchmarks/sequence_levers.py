@@ -61,8 +61,8 @@ class SASRecLeversConfig(SASRecConfig):
     profile: int = setting(0, at_least=0)
     """Newest items whose mean vector is added to the state, with a learned gain; 0 is off."""
 
-    def validate(self) -> None:
-        super().validate()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.loss != "softmax" and (self.item_bias or self.label_smoothing or self.time_gap):
             raise ConfigError('item_bias, label_smoothing and time_gap need loss="softmax"')
 

@@ -30,6 +30,7 @@ FAMILIES = {
     "popularity": ("toppop",),
     "neighbours, linear": ("userknn", "itemknn", "slim", "ease"),
     "random walks, filters": ("p3alpha", "rp3beta", "gfcf", "turbocf"),
+    "transitions": ("transitions",),
     "factors": ("ials", "bpr", "ncf"),
     "graph networks": ("ngcf", "dgcf", "lightgcn"),
     "sequences": ("hgn", "sasrec", "hgn as it comes", "sasrec as it comes"),

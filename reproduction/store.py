@@ -129,11 +129,21 @@ class PackedResults(Results):
             self.path(key, _USERS).unlink(missing_ok=True)
 
     def _write_records(self, dataset: str, records: Mapping[str, RunRecord]) -> None:
-        lines = [
-            json.dumps(record.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-            for _, record in sorted(records.items())
-        ]
-        with atomic_path(self.path(dataset, ".jsonl")) as target:
+        """Write the records of a data set; a line that says the same as before stays as it is.
+
+        Outcomes are filed under the key that a record had when it was packed. Writing an old record
+        in its present form would lose that key.
+        """
+        path = self.path(dataset, ".jsonl")
+        stored = _read_lines(path, _stamp(path)) if path.is_file() else {}
+        lines = []
+        for key, record in sorted(records.items()):
+            line, before = stored.get(key, ("", None))
+            if record != before:
+                values = record.to_dict()
+                line = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+            lines.append(line)
+        with atomic_path(path) as target:
             target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def _packed_records(self, key: str) -> Mapping[str, RunRecord]:
@@ -231,6 +241,14 @@ def _read_filed(path: Path, stamp: tuple[int, int]) -> Mapping[str, RunRecord]:
     """The packed records of a data set by the keys that its two files have for them."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return dict(read_record(json.loads(line)) for line in lines)
+
+
+@lru_cache(maxsize=8)
+def _read_lines(path: Path, stamp: tuple[int, int]) -> Mapping[str, tuple[str, RunRecord]]:
+    """The lines of a data set and the records they hold, by the present keys."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    pairs = ((line, read_record(json.loads(line))[1]) for line in lines)
+    return {record.key: (line, record) for line, record in pairs}
 
 
 @lru_cache(maxsize=8)

@@ -55,7 +55,7 @@ def test_it_tells_five_parts_and_ends_with_the_headline(shown: str) -> None:
              "4. Ten recommendations for user", "5. The paper's own experiment"]  # fmt: skip
     positions = [words.index(part) for part in parts]
     assert positions == sorted(positions)
-    assert re.search(r"Of 100 users \d+ find something they chose later among ten", words)
+    assert re.search(r"\d+% of users have a hit in their top 10", words)
     for name in ("TopPop", "ItemKNN", "EASE"):
         assert re.search(
             rf"DLR2 (beats|loses to|ties with|against) {name} in NDCG@10(:| is inconclusive:) ",
@@ -67,7 +67,7 @@ def test_the_page_begins_in_words_and_shows_both_pictures(shown: str, log: Path)
     page = (log.parent / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("role='img'") == 2
     assert not re.search(r"<h2[^>]*>\s*</h2>", page)
-    assert page.index("Of 100 users") < page.index("<h2")
+    assert page.index("of users have a hit") < page.index("<h2")
     assert "src=" not in page  # nothing from elsewhere
 
 
@@ -123,15 +123,15 @@ def result(**changes: Any) -> DemoResult:
 
 
 def test_the_sentences_follow_from_the_numbers() -> None:
-    assert headline(result()).startswith("Of 100 users 69 find")
-    assert headline(result()).endswith("with the bestsellers 53.")
+    assert headline(result()).startswith("69% of users")
+    assert headline(result()).endswith("(most popular items: 53%).")
     own = sentences(result())["2. In your own model"]
     assert "it is best after 10 of 15 steps" in own
     assert "it has that after 5." in own
     slow = {"random": {0: 0.1, 5: 0.2}, "LEPORID": {0: 0.1, 5: 0.1}}
     assert "it does not reach that." in sentences(result(curves=slow))["2. In your own model"]
     hits = sentences(result())["5. The paper's own experiment"]
-    assert "of 100 users 53 have a hit from random embeddings, 69 from LEPORID's" in hits
+    assert "53% of users have a hit from random embeddings, 69% from LEPORID's" in hits
 
 
 def test_without_a_network_the_data_are_synthetic_and_it_says_so(

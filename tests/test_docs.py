@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import runpy
@@ -104,12 +105,12 @@ def test_frames_come_in_and_go_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     write_logs(tmp_path)
     names: dict[str, Any] = {"leporid": leporid}
     [loading] = [b for b in blocks(ROOT / "docs" / "data.md", "python") if "duckdb" in b]
-    for line in loading.splitlines():
-        if line.startswith("leporid.load("):
-            data = eval(line, names)
-            assert (data.n_items, data.dropped.get("missing user")) == (90, None), line
+    for statement in ast.parse(loading).body:
+        if isinstance(statement, ast.Expr):
+            data = eval(ast.unparse(statement), names)
+            assert (len(data), data.n_items) == (4000, 90), ast.unparse(statement)
         else:
-            exec(line, names)
+            exec(ast.unparse(statement), names)
     for number, block in enumerate(blocks(ROOT / "docs" / "frames.md", "python"), 1):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from examples.demo.stages import METRIC, DemoResult
 from leporid.foundation import Series, bars_html, chart_html, rows_html, write_report
-from leporid.runs import HITS_CAPTION, hits_in_words
+from leporid.runs import HITS_CAPTION, MOST_POPULAR, hits_in_words
 
 
 def headline(result: DemoResult) -> str:
-    """The first line: what ten recommendations are worth, beside the bestsellers."""
+    """The first line: what ten recommendations are worth, beside the most popular items."""
     hits = {row["model"]: row["users with a hit"] for row in result.rows}
-    return hits_in_words(hits["DLR2"], {"the bestsellers": hits["TopPop"]})
+    return hits_in_words(hits["DLR2"], {MOST_POPULAR: hits["TopPop"]})
 
 
 def sentences(result: DemoResult) -> dict[str, str]:
@@ -37,12 +37,12 @@ def sentences(result: DemoResult) -> dict[str, str]:
         f"Brackets hold 95% intervals.",
         "3. The default model": f"DLR2 with its default recipe, {result.steps:,} steps, from "
         f"LEPORID embeddings, on test. {' '.join(compared[:-1])}",
-        f"4. Ten recommendations for user {result.user}": "The user is drawn at random. Last "
-        f"chosen, oldest first: {'; '.join(result.history)}.",
+        f"4. Ten recommendations for user {result.user}": "The user is drawn at random. The "
+        f"newest items, oldest first: {'; '.join(result.history)}.",
         "5. The paper's own experiment": "DLR2 with the paper's recipe and its smallest network, "
-        f"{result.steps:,} steps, on test: of 100 users {hits[0]} have a hit from random "
-        f"embeddings, {hits[1]} from LEPORID's. With the default recipe of part 3 it ends level "
-        f"from both (docs/results.md).",
+        f"{result.steps:,} steps, on test: {hits[0]}% of users have a hit from random embeddings, "
+        f"{hits[1]}% from LEPORID's. With the default recipe of part 3 the start makes less "
+        f"difference (docs/results.md).",
     }
 
 

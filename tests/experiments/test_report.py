@@ -36,34 +36,41 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_hits_in_words() -> None:
-    words = hits_in_words(0.688, {"the bestsellers": 0.531})
-    assert words == (
-        "Of 100 users 69 find something they chose later among ten recommendations; "
-        "with the bestsellers 53."
-    )
-    assert "among 5 recommendations of a." in hits_in_words(0.5, {}, 5, " of a")
+    words = hits_in_words(0.688, {"most popular items": 0.531})
+    assert words == "69% of users have a hit in their top 10 (most popular items: 53%)."
+    assert hits_in_words(0.5, {}, 5, " of a") == "50% of users have a hit in their top 5 of a."
 
 
 def test_a_run_has_a_page_that_begins_in_words(runs: Path) -> None:
     record = RunRecord.read(runs / "itemknn" / "record.json")
-    hits, verdict, held = said(runs / "itemknn" / "report.html")
+    headline, hits, verdict, held = said(runs / "itemknn" / "report.html")
     popular = record.extra["baselines"]["models"]["toppop"]["metrics"]["HR@10"]
     own = record.metrics["HR@10"]
-    assert hits == hits_in_words(own, {"the bestsellers": popular})
+    assert hits == hits_in_words(own, {"most popular items": popular})
+    best = max(
+        (each["metrics"]["NDCG@10"], each["name"])
+        for each in record.extra["baselines"]["models"].values()
+    )[1]
+    assert best in headline
+    assert "itemknn" in headline.lower()
     assert verdict == f"On test {record.extra['baselines']['verdict']}."
     assert held.startswith("The folder holds the validated model")
     page = (runs / "itemknn" / "report.html").read_text(encoding="utf-8")
-    assert f"aria-label='Of 100 users, those who find something they chose later among ten: itemknn {100 * own:.0f}" in page  # fmt: skip  # noqa: E501
+    bars = re.search("aria-label='Share of users with a hit in their top 10: ([^']*)'", page)
+    assert bars is not None
+    shares = [int(bar.split()[1]) for bar in bars[1].split(", ")]
+    assert shares == sorted(shares, reverse=True)
+    assert f"itemknn {100 * own:.0f}" in bars[1]
     for row in ("<td class='words'>k</td><td class='words'>7</td>", "tail-users", "EASE"):
         assert row in page
     assert "Training" not in page, "nothing was trained in steps"
     assert "src=" not in page
 
 
-def test_a_final_model_is_named_and_no_baselines_are_no_bestsellers(runs: Path) -> None:
+def test_a_final_model_is_named_and_no_baselines_are_no_popular_items(runs: Path) -> None:
     assert said(runs / "final" / "report.html")[-1].startswith("The folder holds the final model")
     [hits, held] = said(runs / "toppop" / "report.html")
-    assert "bestsellers" not in hits
+    assert "most popular" not in hits
     assert held.startswith("The folder holds the validated")
 
 
@@ -97,7 +104,7 @@ def test_a_comparison_has_a_page(runs: Path, tmp_path: Path) -> None:
     values = [RunRecord.read(Path(name) / "record.json").metrics["HR@10"] for name in names]
     assert hits == hits_in_words(values[0], {names[1]: values[1]}, of=f" of {names[0]}")
     assert len(differences) == 2
-    assert differences[0].startswith(f"{names[0]} is ")
+    assert differences[0].startswith(f"{names[0]} ")
     text = page.read_text(encoding="utf-8")
     assert text.count("class='interval'") == 4
     assert "differences, paired by user" in text

@@ -253,3 +253,8 @@ def test_the_pictures_are_drawn_where_the_page_shows_them(tmp_path: Path, grid: 
     for name, figure in figures.items():
         figure.savefig(tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").stat().st_size > 5000
+
+
+def test_values_that_differ_by_the_order_of_a_sum_are_ties() -> None:
+    values = np.array([[0.1 + 0.2, 0.3, 0.2]])
+    assert mean_ranks(values).tolist() == [1.5, 1.5, 3.0]

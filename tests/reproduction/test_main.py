@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -92,3 +93,13 @@ def test_an_error_is_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("error: no records for table6 on ml-1m")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_folder_of_data_has_a_file_for_each_data_set() -> None:
+    given = argparse.Namespace(source=None, data=Path("logs"), dataset="ml-1m")
+    assert command._source(given) == "logs/ml-1m.parquet"
+    assert command._source(argparse.Namespace(source=None, data=None, dataset="ml-1m")) == "ml-1m"
+    assert (
+        command._source(argparse.Namespace(source="a.csv", data=Path("logs"), dataset="x"))
+        == "a.csv"
+    )

@@ -99,6 +99,17 @@ def test_every_row_says_the_history_it_was_given(form: str) -> None:
     assert "slim - -" in plain  # not run here
 
 
+def test_equal_values_have_the_same_mark() -> None:
+    values = {"random": 0.3, "svd": 0.1 + 0.2, "le": 0.2, "bpr": 0.1}
+    runs = [record("dlr2", init, 1, value) for init, value in values.items()]
+    text = render(build_table("table3", runs, "ml-1m-r3"), "markdown")
+    marked = {line.split(" | ")[1]: line for line in text.splitlines() if "| dlr2 |" in line}
+    assert "| **0.3000** |" in marked["random"]
+    assert "| **0.3000** |" in marked["svd"]
+    assert "| _0.2000_ |" in marked["le"]
+    assert "| 0.1000 |" in marked["bpr"]
+
+
 def test_latex_is_booktabs_with_bold_and_underline() -> None:
     runs = [record("dlr2", "random", 1, 0.5), record("dlr2", "graph_bert", 1, 0.7)]
     text = render(build_table("table5", runs, "ml-1m-r3"), "latex")

@@ -71,11 +71,11 @@ def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
     assert chosen.table[0]["model"] != "toppop"
     deploy, sure, following = chosen.why.splitlines()
     tested = {row["model"]: f"{100 * row['HR@10']:.0f}" for row in chosen.tested}
-    assert deploy.startswith(f"Deploy {chosen.winner}. Of 100 users {tested[chosen.winner]} find ")
-    assert f"with the bestsellers {tested['toppop']}." in deploy
-    assert "On test, read once, NDCG@10 is " in sure
-    assert ". Difference to toppop +" in sure
-    assert following.startswith("Next. More time: ")
+    assert deploy.startswith(f"Deploy {chosen.winner}. {tested[chosen.winner]}% of users ")
+    assert f"(most popular items: {tested['toppop']}%)." in deploy
+    assert "read once, its NDCG@10 is " in sure
+    assert "intervals: to toppop +" in sure
+    assert following.startswith("What would help? More search time: ")
     assert chosen.tested[0]["model"] == chosen.winner
     assert {"toppop", "itemknn"} <= {row["model"] for row in chosen.tested} | {chosen.winner}
 

@@ -22,6 +22,7 @@ from leporid.cli.options import (
     show,
 )
 from leporid.errors import ConfigError, TrainingInterruptedError
+from leporid.foundation import reporting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,8 +152,12 @@ def train(
     if not no_baselines:
         spec = spec.with_baselines(split)
     shows_progress = training.log_every is None or training.log_file is not None
+    shows_progress &= not json_output
     stopped = None
-    with stoppable(lambda: kept_sentence(output)):
+    with (
+        stoppable(lambda: kept_sentence(output)),
+        reporting(shows_progress) as reporter,
+    ):
         try:
             run, record = execute_to_folder(
                 spec,
@@ -162,7 +167,7 @@ def train(
                 resume=training.resume,
                 tables=tables,
                 callbacks=callbacks,
-                progress=shows_progress and not json_output,
+                progress=reporter,
             )
         except TrainingInterruptedError as error:
             if not isinstance(error.so_far, Run):
@@ -171,7 +176,7 @@ def train(
             run = error.so_far
             record = read_run(output).record
     parts = tested_parts(record, run.check, len(run.test))
-    sentences = (f"wrote {output}", models.fit_sentence(run.deployed))
+    sentences = (f"wrote {output}", record.extra["deployed"])
     show(json_output, record.to_dict(), *parts, *sentences)
     if stopped is not None:
         sentence = f"{run.interruption}; go on with: {typed_again('--resume')}"

@@ -44,7 +44,8 @@ class BPRInitializerConfig(InitializerConfig):
     epochs: int = setting(30, at_least=1)
     """Epochs; each draws as many triples as there are interactions."""
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.step * self.regularization < 1:
             raise ConfigError(
                 f"step * regularization must be below 1, not with step={self.step}"

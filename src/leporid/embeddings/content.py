@@ -37,7 +37,8 @@ class ContentConfig(InitializerConfig):
     whiten: bool = True
     """Give every direction the same spread; False keeps the singular values."""
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         check_item_file("content", self.items)
 
 

@@ -12,7 +12,7 @@ from typing import Self
 from leporid.data import Interactions, as_log
 from leporid.embeddings.base import Initializer, InitializerConfig
 from leporid.embeddings.registry import get
-from leporid.embeddings.vectors import InitialEmbeddings
+from leporid.embeddings.vectors import FORMAT, InitialEmbeddings
 from leporid.errors import ConfigError, DataError, warn
 from leporid.foundation import (
     Progress,
@@ -115,7 +115,8 @@ def cache_path(
 
     None if the cache is off and no directory was named.
     """
-    key = canonical_hash(initializer.provenance(train))
+    # Entries of another format have other names: they are not read, and nobody is warned.
+    key = canonical_hash([FORMAT, initializer.provenance(train)])
     directory = cache_directory() if directory is None else directory
     if directory is None:
         return None

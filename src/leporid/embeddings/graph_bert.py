@@ -59,7 +59,8 @@ class GraphBertConfig(InitializerConfig):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device on which the transformer is trained."""
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.dim % self.heads:
             raise ConfigError(f"heads must divide dim={self.dim}, not {self.heads}")
 

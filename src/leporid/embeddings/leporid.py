@@ -48,8 +48,9 @@ class SpectralConfig(InitializerConfig):
     """Fit on this many items (below 1: this share) and extend to the others, as with
     `landmarks`."""
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse numbers of landmarks that cannot be fitted on."""
+        super().__post_init__()
         for landmarks in (self.landmarks, self.item_landmarks):
             if landmarks is not None:
                 landmark_count(landmarks, 2)

@@ -62,9 +62,9 @@ class LEPORIDContentConfig(SpectralConfig):
     """Interactions from which on an item has no content edges. Their weight falls linearly from
     none on; at 1 only items without users have them."""
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse settings without a file, or without a graph of all items."""
-        super().validate()
+        super().__post_init__()
         check_item_file("leporid_content", self.items)
         if self.item_landmarks is not None:
             raise ConfigError(

@@ -14,7 +14,7 @@ from leporid.embeddings.arrays import BoolArray, Float32Array, Float64Array, Flo
 from leporid.errors import DataError, warn
 from leporid.foundation import JsonValue, check_has_checksum, read_arrays, write_arrays
 
-_FORMAT = "leporid.embeddings.3"
+FORMAT = "leporid.embeddings.3"
 """Format of the files, which `InitialEmbeddings.load` compares."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -121,7 +121,7 @@ class InitialEmbeddings:
                 arrays |= ids.to_arrays(f"{side}.")
         text = json.dumps(provenance, sort_keys=True, ensure_ascii=False)
         write_arrays(
-            path, arrays, {"format": _FORMAT, "provenance": text}, checksum=True
+            path, arrays, {"format": FORMAT, "provenance": text}, checksum=True
         )
         return Path(path)
 
@@ -129,9 +129,9 @@ class InitialEmbeddings:
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; a file that was changed since is refused."""
         arrays, metadata = read_arrays(path)
-        if metadata.get("format", _FORMAT) != _FORMAT:
+        if metadata.get("format", FORMAT) != FORMAT:
             raise DataError(
-                f"{path} has the format {metadata['format']!r}, this release reads {_FORMAT}: "
+                f"{path} has the format {metadata['format']!r}, this release reads {FORMAT}: "
                 f"embed again"
             )
         if metadata:  # other programs write none

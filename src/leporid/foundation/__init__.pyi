@@ -43,6 +43,7 @@ from .config import from_mapping as from_mapping
 from .config import setting as setting
 from .hashing import canonical_hash as canonical_hash
 from .html import Series as Series
+from .html import Tone as Tone
 from .html import bars_html as bars_html
 from .html import chart_html as chart_html
 from .html import fill_template as fill_template
@@ -76,6 +77,7 @@ from .progress import ProgressLike as ProgressLike
 from .progress import duration as duration
 from .progress import is_silent as is_silent
 from .progress import make_progress as make_progress
+from .progress import reporting as reporting
 from .progress import say as say
 from .registry import Registry as Registry
 from .search_space import Float as Float

@@ -86,17 +86,16 @@ def setting(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """Base class of all settings. Subclasses are frozen keyword-only dataclasses."""
+    """Base class of all settings. Subclasses are frozen keyword-only dataclasses.
+
+    What a range of one field cannot say is checked in `__post_init__`, after that of the base.
+    """
 
     def __post_init__(self) -> None:
         values = self._values()
         for name, value in checked_settings(type(self), values).items():
             if value is not values[name]:
                 object.__setattr__(self, name, value)
-        self.validate()
-
-    def validate(self) -> None:
-        """Check what a range of one field cannot say. Subclasses override."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:

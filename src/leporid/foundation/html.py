@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from leporid.foundation.artifacts import atomic_path
 from leporid.foundation.machine import versions
@@ -30,6 +30,10 @@ def fill_template(
     pages.filters |= filters or {}
     text = resources.files(package).joinpath("templates", name).read_text("utf-8")
     return pages.from_string(text).render(values)
+
+
+Tone: TypeAlias = Literal["good", "bad", ""]
+"""Whether a headline is good news, bad news, or neither."""
 
 
 class Series(NamedTuple):
@@ -91,10 +95,12 @@ def bars_html(
     intervals: Mapping[str, Sequence[float]] | None = None,
     percent: bool = False,
 ) -> str:
-    """Draw a bar for each name, the first one in colour, up to the largest value.
+    """Draw a bar for each name, the largest value first; the name given first is in colour.
 
     With `percent` the values are shares, shown in percent on bars of up to 100.
     """
+    coloured = next(iter(values), None)
+    values = dict(sorted(values.items(), key=lambda pair: -pair[1]))
     if percent:
         values = {name: 100 * value for name, value in values.items()}
     return fill_template(
@@ -102,6 +108,7 @@ def bars_html(
         "figures.html",
         part="bars",
         values=values,
+        coloured=coloured,
         intervals=intervals or {},
         caption=caption,
         percent=percent,
@@ -155,12 +162,17 @@ def folded_html(rows: Sequence[Mapping[str, object]], caption: str) -> str:
 
 
 def write_report(
-    path: str | Path, title: str, sections: Sequence[tuple[str, str]], summary: str
+    path: str | Path,
+    title: str,
+    sections: Sequence[tuple[str, str]],
+    summary: str,
+    tone: Tone = "",
 ) -> Path:
     """Write one self-contained page atomically.
 
-    `summary` is plain text, a paragraph per line, and comes first. A section is a heading and
-    its HTML; one without a heading continues the one before, one without HTML is left out.
+    `summary` is plain text, a paragraph per line, and comes first; `tone` colours its first line.
+    A section is a heading and its HTML; one without a heading continues the one before, one
+    without HTML is left out.
     """
     rows = [
         {"package": name, "version": version} for name, version in versions().items()
@@ -171,6 +183,7 @@ def write_report(
         "report.html",
         title=title,
         summary=summary.splitlines(),
+        tone=tone,
         sections=[section for section in (*sections, environment) if section[1]],
     )
     with atomic_path(path) as target:

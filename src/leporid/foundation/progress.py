@@ -3,6 +3,7 @@
 `LEPORID_PROGRESS=off` silences every `progress=True`.
 """
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -172,6 +173,17 @@ def make_progress(progress: Progress) -> ProgressLike:
     if sys.stderr.isatty() or is_drawn:
         return RichProgress(console)
     return PlainProgress()
+
+
+@contextlib.contextmanager
+def reporting(progress: Progress) -> Iterator[ProgressLike]:
+    """Yield what `make_progress` gives, and close it after the block unless it is the caller's."""
+    reporter = make_progress(progress)
+    try:
+        yield reporter
+    finally:
+        if reporter is not progress:
+            reporter.close()
 
 
 def duration(seconds: float) -> str:

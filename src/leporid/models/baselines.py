@@ -111,7 +111,7 @@ def fit_baselines(
 
 def validation_metric(spec: ModelSpec) -> str:
     """Return the metric by which a training selects; that of the comparison for other models."""
-    metric = spec.settings.to_dict().get("metric", BASELINE_METRIC)
+    metric = vars(spec.settings).get("metric", BASELINE_METRIC)
     return str(metric)
 
 

@@ -97,8 +97,6 @@ class BlendConfig(Config):
             members = tuple(BlendMember.of(entry) for entry in self.members)
             object.__setattr__(self, "members", members)
         super().__post_init__()
-
-    def validate(self) -> None:
         if not self.members:
             raise ConfigError("a blend needs at least one member")
 

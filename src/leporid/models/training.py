@@ -22,7 +22,7 @@ from leporid.foundation import (
     checks_arguments,
     described,
     is_silent,
-    make_progress,
+    reporting,
 )
 from leporid.models.base import Recommender
 from leporid.models.baselines import (
@@ -128,16 +128,15 @@ def train(  # noqa: PLR0913 - public: what a training can be told
         settings={**feature_settings, **settings},
         init_settings=init_settings,
     )
-    reporter = make_progress(progress)
-    context = FitContext(
-        device=device,
-        progress=reporter,
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-        resume=resume,
-        callbacks=tuple(callbacks),
-        tables=tables,
-    )
-    try:
+    with reporting(progress) as reporter:
+        context = FitContext(
+            device=device,
+            progress=reporter,
+            checkpoint=None if checkpoint is None else Path(checkpoint),
+            resume=resume,
+            callbacks=tuple(callbacks),
+            tables=tables,
+        )
         trains = model_class.takes_initial_vectors
         if baselines and trains and not is_silent(reporter):
             context = with_baseline(spec, split, context)
@@ -151,9 +150,6 @@ def train(  # noqa: PLR0913 - public: what a training can be told
         if not final:
             return fitted
         return refit_on_everything(spec, fitted, split, context)
-    finally:
-        if reporter is not progress:
-            reporter.close()
 
 
 def with_baseline(spec: ModelSpec, split: Split, context: FitContext) -> FitContext:

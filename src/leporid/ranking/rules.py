@@ -71,8 +71,9 @@ class Rules(Config):
             return cls.from_dict(read_object(path))
         raise ConfigError(f"{path}: rules are read from a .toml or a .json file")
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
         """Check what is inside the tables; ranks, text in files, become numbers."""
+        super().__post_init__()
         conditions = f"a value, a list, or numbers for {', '.join(BOUNDS)}"
         counts = f"a whole number up to {_MAX_RANK}"
         _check_entries("only", self.only, _is_condition, conditions)

@@ -33,6 +33,7 @@ from .record import RunRecord as RunRecord
 from .record import record_of as record_of
 from .record import safe_name as safe_name
 from .report import HITS_CAPTION as HITS_CAPTION
+from .report import MOST_POPULAR as MOST_POPULAR
 from .report import examples_html as examples_html
 from .report import groups_of_users as groups_of_users
 from .report import hits_in_words as hits_in_words

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from leporid.data import Split
 from leporid.errors import ConfigError
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate
-from leporid.foundation import JsonValue, Progress, make_progress
+from leporid.foundation import JsonValue, Progress, reporting
 from leporid.models import (
     BASELINE_METRIC,
     FittedBaseline,
@@ -69,6 +69,21 @@ class BaselineCheck:
         advice = "; do not deploy it" if comparison.outcome == "worse" else ""
         return comparison.describe() + advice
 
+    def headline(self) -> str:
+        """Return what follows for the trained model, to be read first."""
+        comparison = self.best.comparison
+        model = comparison.name_a
+        other = comparison.name_b
+        size = f"{abs(comparison.difference):.4f} in {comparison.metric}"
+        headlines = {
+            "better": f"{model} beats {other}, the best baseline, by {size}.",
+            "worse": f"Do not deploy {model}: {other} is better by {size}.",
+            "equivalent": f"{model} ties with {other}, which takes seconds to fit.",
+            "inconclusive": f"{model} and {other} cannot be told apart on this test.",
+        }
+        headline = headlines[comparison.outcome]
+        return headline[0].upper() + headline[1:]
+
     def to_dict(self) -> dict[str, JsonValue]:
         """Return plain JSON values, as `RunRecord.extra["baselines"]` holds them."""
         models: dict[str, JsonValue] = {
@@ -129,9 +144,7 @@ def against_baselines(
     check_comparable(outcome)
     own = None if fitted is None else ModelSpec(type(fitted), fitted.requested)
     specs = baseline_specs(split, beside=own)
-    reporter = make_progress(progress)
-    baselines = fit_baselines(specs, split, reporter)
-    if reporter is not progress:
-        reporter.close()
+    with reporting(progress) as reporter:
+        baselines = fit_baselines(specs, split, reporter)
     name = "the model" if fitted is None else fitted.name
     return check_against(baselines, split, outcome, name, left_out_sentence(split))

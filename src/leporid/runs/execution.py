@@ -11,6 +11,7 @@ from leporid.evaluation import MetricTable, evaluate
 from leporid.foundation import JsonValue
 from leporid.models import (
     FitContext,
+    FittedBaseline,
     ModelSpec,
     Recommender,
     baseline_specs,
@@ -111,21 +112,23 @@ def execute(spec: RunSpec, split: Split, context: FitContext | None = None) -> R
     far, and not fitted on everything.
     """
     context = context or FitContext()
-    metric = validation_metric(spec.model)
-    baselines = fit_baselines(spec.baselines, split, context.progress, metric)
+    baselines: list[FittedBaseline] = []
+    if spec.baselines:
+        metric = validation_metric(spec.model)
+        baselines = fit_baselines(spec.baselines, split, context.progress, metric)
+        context = replace(context, baseline=best_baseline(baselines, metric))
     if spec.left_out:
         context.progress.say(spec.left_out)
-    context = replace(context, baseline=best_baseline(baselines, metric))
     with Meter() as meter:
         model = fit(spec.model, split, context, compare_features=spec.compare_features)
     run = evaluate_run(
         spec, split, model, Cost(training_seconds(model, meter), meter.peak_memory_mb)
     )
-    if context.baseline is not None and metric in run.validation:
-        value = run.validation[metric]
-        standing = context.baseline.standing(value)
+    best = context.baseline
+    if best is not None and best.metric in run.validation:
+        value = run.validation[best.metric]
         context.progress.say(
-            f"{model.name}: {metric} {value:.4f} on validation, {standing}"
+            f"{model.name}: {best.metric} {value:.4f} on validation, {best.standing(value)}"
         )
     if baselines:
         run.check = check_against(baselines, split, run.test, model.name, spec.left_out)

@@ -24,8 +24,8 @@ from leporid.foundation import (
     check_device,
     check_manifest,
     check_output_folder,
-    make_progress,
     recovered,
+    reporting,
     write_json,
     write_manifest,
 )
@@ -102,19 +102,18 @@ def execute_to_folder(
     folder = Path(folder)
     check_device(device)
     check_output_folder(folder)
-    reporter = make_progress(progress)
-    context = FitContext(
-        device=device,
-        progress=reporter,
-        checkpoint=folder / "checkpoint",
-        resume=resume,
-        callbacks=tuple(callbacks),
-        tables=tables or {},
-        keep_interrupted=True,
-    )
-    is_tested = spec.final and not resume and holds_whole_training(folder)
-    test_spec = replace(spec, final=False)
-    try:
+    with reporting(progress) as reporter:
+        context = FitContext(
+            device=device,
+            progress=reporter,
+            checkpoint=folder / "checkpoint",
+            resume=resume,
+            callbacks=tuple(callbacks),
+            tables=tables or {},
+            keep_interrupted=True,
+        )
+        is_tested = spec.final and not resume and holds_whole_training(folder)
+        test_spec = replace(spec, final=False)
         run = None
         if is_tested:
             with suppress(ConfigError, DataError):  # the checkpoint is of another run
@@ -131,9 +130,6 @@ def execute_to_folder(
                 save_run(run, folder)  # the tested model is not lost
                 raise
         record = save_run(run, folder)
-    finally:
-        if reporter is not progress:
-            reporter.close()
     if run.interrupted_by is not None:
         raise TrainingInterruptedError(
             f"{run.interruption}; {folder} holds it, and resume=True goes on",

@@ -30,6 +30,7 @@ from leporid.foundation import (
     duration,
     make_progress,
     read_toml,
+    reporting,
     signal_of,
     versions,
     write_json,
@@ -237,8 +238,9 @@ class ExperimentSpec(GridSettings):
     variants: tuple[dict[str, SettingValue], ...] = ()
     """Each has the fields of a `Variant`."""
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse names that do not exist before anything runs."""
+        super().__post_init__()
         variants = self.named_variants()
         chosen = [variant.model for variant in variants]
         check_names(
@@ -359,28 +361,25 @@ def run_grid(
         check_output_folder(root)
         root = Results(root)
     cells = [cell for spec in specs for cell in spec.cells()]
-    reporter = make_progress(progress)
-    try:
-        for number, cell in enumerate(cells, 1):
-            has_failed = failure_file(root, cell).is_file()
-            if root.get(cell.key) or (has_failed and not retry_failed):
-                continue
-            with try_lock(root.path(cell.key, ".lock")) as mine:
-                if mine and not root.get(cell.key):
-                    reporter.say(f"cell {number} of {len(cells)}: {cell.label}")
-                    run_into(root, cell, device=device, progress=reporter)
-                    reporter.say(f"  {cell_sentence(cell, outcome_of(root, cell))}")
-    except (KeyboardInterrupt, TrainingInterruptedError) as error:
-        outcomes = outcomes_of(specs, root)
-        done = sum(isinstance(outcome, RunRecord) for outcome in outcomes.values())
-        raise TrainingInterruptedError(
-            f"{done} of {len(cells)} cells are done; the same grid goes on with the others",
-            signal_of(error),
-            outcomes,
-        ) from None
-    finally:
-        if reporter is not progress:
-            reporter.close()
+    with reporting(progress) as reporter:
+        try:
+            for number, cell in enumerate(cells, 1):
+                has_failed = failure_file(root, cell).is_file()
+                if root.get(cell.key) or (has_failed and not retry_failed):
+                    continue
+                with try_lock(root.path(cell.key, ".lock")) as mine:
+                    if mine and not root.get(cell.key):
+                        reporter.say(f"cell {number} of {len(cells)}: {cell.label}")
+                        run_into(root, cell, device=device, progress=reporter)
+                        reporter.say(f"  {cell_sentence(cell, outcome_of(root, cell))}")
+        except (KeyboardInterrupt, TrainingInterruptedError) as error:
+            outcomes = outcomes_of(specs, root)
+            done = sum(isinstance(outcome, RunRecord) for outcome in outcomes.values())
+            raise TrainingInterruptedError(
+                f"{done} of {len(cells)} cells are done; the same grid goes on with the others",
+                signal_of(error),
+                outcomes,
+            ) from None
     return outcomes_of(specs, root)
 
 

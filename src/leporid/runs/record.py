@@ -21,7 +21,7 @@ from leporid.foundation import (
     versions,
     write_json,
 )
-from leporid.models import Recommender
+from leporid.models import Recommender, fit_sentence
 from leporid.runs.execution import Cost, Run
 
 _USERS = ".users.parquet"
@@ -68,8 +68,9 @@ class RunRecord(Config):
     """Everything else: protocol, data digest, intervals, tuning budget, the cell of a grid, what
     the model has seen of its users when it was tested."""
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse metrics that are not numbers, and compute the hash of a new record."""
+        super().__post_init__()
         for metrics in (self.metrics, self.valid_metrics, self.tail_metrics):
             if not all(isinstance(value, int | float) for value in metrics.values()):
                 raise ConfigError("the metrics of a run record must be numbers by name")
@@ -150,6 +151,7 @@ def record_of(run: Run) -> RunRecord:
     spec = run.spec
     model = run.model
     test = run.test
+    deployed = run.deployed
     extra: dict[str, JsonValue] = {
         "seen": "train and validation" if model.reads_history else "train only",
         **run.split.summary(),
@@ -157,6 +159,7 @@ def record_of(run: Run) -> RunRecord:
     }
     # Among a handful of users with something to find there may be none of the tail.
     tail = test.mean(stratum="tail-users") if test.has_users("tail-users") else {}
+    extra["deployed"] = fit_sentence(deployed)
     training = model.training_summary()
     if training:
         extra["training"] = training

@@ -13,12 +13,14 @@ from leporid.errors import LeporidError
 from leporid.evaluation import MetricTable
 from leporid.foundation import JsonValue
 from leporid.foundation import html as page
-from leporid.models import Recommender, fit_sentence
+from leporid.models import Recommender
 from leporid.runs.execution import Run
 from leporid.runs.record import RunRecord
 
 SHOWN_METRICS = ("HR@10", "F1@10", "NDCG@10")
-HITS_CAPTION = "Of 100 users, those who find something they chose later among ten"
+HITS_CAPTION = "Share of users with a hit in their top 10"
+MOST_POPULAR = "most popular items"
+"""What readers call TopPop."""
 N_EXAMPLES = 3
 """Users whose recommendations are shown."""
 EXAMPLE_LENGTH = 5
@@ -43,6 +45,7 @@ def write_train_report(path: Path, run: Run, record: RunRecord, folder: Path) ->
     groups = groups_of_users(run.test, "NDCG@10")
     curves = training_curves(run.model, record)
     sentences = summary_sentences(run, record, hits)
+    tone = tone_of(run)
     sections = [
         ("On test", page.bars_html(hits, HITS_CAPTION, percent=True)),
         ("", page.rows_html(rows, caption)),
@@ -52,21 +55,24 @@ def write_train_report(path: Path, run: Run, record: RunRecord, folder: Path) ->
         ("Settings", page.folded_html(settings, f"{record.model}, seed {record.seed}")),
     ]
     title = f"leporid train: {record.model} on {record.dataset}"
-    page.write_report(path, title, sections, "\n".join(sentences))
+    page.write_report(path, title, sections, "\n".join(sentences), tone)
 
 
 def summary_sentences(
     run: Run, record: RunRecord, hits: Mapping[str, float]
 ) -> list[str]:
-    """Return what the page says first: hits, the verdict, and what the folder holds."""
-    popular = {"the bestsellers": hits["TopPop"]} if "TopPop" in hits else {}
-    sentences = [hits_in_words(hits[record.model], popular)]
+    """Return what the page says first: the verdict, hits, and what the folder holds."""
+    popular = {MOST_POPULAR: hits["TopPop"]} if "TopPop" in hits else {}
+    sentences = []
+    if run.check is not None:
+        sentences.append(run.check.headline())
+    sentences.append(hits_in_words(hits[record.model], popular))
     if run.check is not None:
         sentences.append(f"On test {run.check.verdict()}.")
         sentences.append(run.check.left_out)
     if run.interruption:
         sentences.append(f"This run is not finished: {run.interruption}.")
-    sentences.append(f"The folder holds the {fit_sentence(run.deployed)}.")
+    sentences.append(f"The folder holds the {record.extra['deployed']}.")
     return [sentence for sentence in sentences if sentence]
 
 
@@ -86,13 +92,16 @@ def training_curves(model: Recommender, record: RunRecord) -> list[page.Series]:
 def hits_in_words(
     value: float, others: Mapping[str, float], n: int = 10, of: str = ""
 ) -> str:
-    """Put HR@n into words: "Of 100 users 69 find something ...; with the bestsellers 53."."""
-    count = "ten" if n == 10 else str(n)
-    more = "".join(f"; with {name} {100 * other:.0f}" for name, other in others.items())
-    return (
-        f"Of 100 users {100 * value:.0f} find something they chose later among {count} "
-        f"recommendations{of}{more}."
-    )
+    """Put HR@n into words: "69% of users have a hit in their top 10 (most popular items: 53%)."."""
+    beside = ", ".join(f"{name}: {other:.0%}" for name, other in others.items())
+    more = f" ({beside})" if beside else ""
+    return f"{value:.0%} of users have a hit in their top {n}{of}{more}."
+
+
+def tone_of(run: Run) -> page.Tone:
+    """Return whether the headline of a run is good news."""
+    tones: dict[str, page.Tone] = {"better": "good", "worse": "bad"}
+    return tones.get(run.check.best.comparison.outcome, "") if run.check else ""
 
 
 def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, JsonValue]]:

@@ -62,7 +62,7 @@ def write_page(
             "Order of the candidates",
             folded_html(prior, "Quality on logs like this one"),
         ),
-        ("The same again", f"<pre>{commands}</pre>"),
+        ("Reproduce with", f"<pre>{commands}</pre>"),
     ]
     write_report(path, "leporid choose", sections, summary.why)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from leporid.evaluation import Comparison, MetricTable, compare
 from leporid.foundation import JsonValue, format_bytes
-from leporid.runs import groups_of_users, hits_in_words
+from leporid.runs import MOST_POPULAR, groups_of_users, hits_in_words
 from leporid.selection.answer import Answer
 from leporid.selection.candidates import Candidate
 from leporid.selection.decision import Decision
@@ -25,6 +25,9 @@ from leporid.selection.priors import (
 from leporid.selection.search import Search
 from leporid.selection.task import CONTENT_INITS, SearchTask
 from leporid.selection.trials import TrialResult
+
+WORTH_MORE_TIME = 0.005
+"""A search that gained a smaller share in its second half is called finished."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,10 @@ def summarise(
         metric=metric,
         elapsed=elapsed,
         why="\n".join(filter(None, paragraphs)),
-        rows=[CandidateRow.of(result) for result in search.ranked],
+        rows=[
+            *blend_rows(search, decision),
+            *(CandidateRow.of(result) for result in search.ranked),
+        ],
         tested=tested,
         commands=commands(task, decision, source, folder),
         left_out=left_out,
@@ -194,6 +200,24 @@ def summarise(
         prior=expected_shares(task.statistics),
         timeline=timeline,
     )
+
+
+def blend_rows(search: Search, decision: Decision) -> list[CandidateRow]:
+    """Return the row of a blend, which costs what its members cost together; none without one."""
+    if not decision.is_blend or decision.value is None:
+        return []
+    results = [search.results[member.key] for member in decision.members]
+    row = CandidateRow(
+        family="blend",
+        model="blend",
+        init="-",
+        settings=" + ".join(member.label for member in decision.members),
+        value=decision.value,
+        seconds=round(sum(result.seconds for result in results), 2),
+        ms=round(sum(result.cost.ms for result in results), 2),
+        memory=format_bytes(sum(result.cost.bytes for result in results)),
+    )
+    return [row]
 
 
 def tested_models(
@@ -227,7 +251,7 @@ def what_to_deploy(
         return f"{deploy} The log is too small for a test part: nothing was tested."
     hits = {each.label: each.metrics[f"HR@{cutoff}"] for each in tested}
     chosen = hits.pop(decision.label)
-    popular = {"the bestsellers": hits["toppop"]} if "toppop" in hits else {}
+    popular = {MOST_POPULAR: hits["toppop"]} if "toppop" in hits else {}
     return f"{deploy} {hits_in_words(chosen, popular, cutoff)}"
 
 
@@ -239,18 +263,15 @@ def how_sure(
 ) -> str:
     """Return the second paragraph: tie or clear, with intervals."""
     metric = search.task.metric
-    sentences = [against_next_model(search, decision)]
-    if decision.gain is not None:
-        gain = gap_words(decision.gain)
-        sentences.append(f"The blend gains {gain} over its best member.")
+    sentences = [against_runner_up(search, decision)]
     if table is not None:
         before = ""
         if decision.value is not None:
             value = f"{decision.value:.4f}"
-            before = f" ({value} on the inner validation split, fitted on less)"
+            before = f" ({value} on the inner validation split, where it was fitted on less data)"
         sentences.append(
-            f"On test, read once, {metric} is {table.mean()[metric]:.4f} for {len(table):,} users"
-            f"{before}."
+            f"On the test part, which is read once, its {metric} is {table.mean()[metric]:.4f} for "
+            f"{len(table):,} users{before}."
         )
         gaps = [
             f"to {each.label} {gap_words(each.gap)}"
@@ -258,42 +279,38 @@ def how_sure(
             if each.gap is not None
         ]
         if gaps:
-            sentences.append(f"Difference {', '.join(gaps)}; 95% intervals.")
+            sentences.append(f"Differences with 95% intervals: {', '.join(gaps)}.")
     return " ".join(filter(None, sentences))
 
 
-def against_next_model(search: Search, decision: Decision) -> str:
-    """Compare what was chosen with the best other model on the inner validation split.
+def against_runner_up(search: Search, decision: Decision) -> str:
+    """Compare what is deployed with its runner-up on the inner validation split.
 
+    The runner-up of a blend is the best single model, that of a single model the best other one.
     Returns an empty sentence if either was not evaluated.
     """
-    models = {member.model for member in decision.members}
-    best = list(search.best_of_each().values())
-    chosen = [result for result in best if result.candidate in decision.members]
-    others = [result for result in best if result.candidate.model not in models]
-    if not chosen or not others:
+    best = search.leader
+    if decision.gain is not None and best is not None:
+        single = best.candidate.label
+        return f"The blend beats the best single model ({single}) by {gap_words(decision.gain)}."
+    by_model = search.best_of_each()
+    chosen = by_model.pop(decision.members[0].model, None)
+    if chosen is None or chosen.candidate not in decision.members or not by_model:
         return ""
-    winner = chosen[0]
-    other = others[0]
-    comparison = compare(
-        winner.columns,
-        other.columns,
-        search.task.metric,
-        name_a=winner.candidate.label,
-        name_b=other.candidate.label,
-    )
-    verdicts = {
-        "better": "It is clear",
-        "worse": "It was not the best",
-        "equivalent": "It is a tie",
-        "inconclusive": "It is not decided",
+    other = next(iter(by_model.values()))
+    comparison = compare(chosen.columns, other.columns, search.task.metric)
+    outcomes = {
+        "better": "It beats the runner-up",
+        "worse": "It was not the best: it loses to",
+        "equivalent": "It ties with the runner-up",
+        "inconclusive": "It cannot be told apart from the runner-up",
     }
     hint = ""
-    if other.cost.ms < winner.cost.ms:
+    if other.cost.ms < chosen.cost.ms:
         hint = f"; {other.candidate.model} answers faster"
     return (
-        f"{verdicts[comparison.outcome]}: {comparison.describe()}, for {comparison.n_users:,} "
-        f"users of the inner validation split{hint}."
+        f"{outcomes[comparison.outcome]}, {other.candidate.label}: {gap_words(comparison)} for "
+        f"{comparison.n_users:,} users of the inner validation split{hint}."
     )
 
 
@@ -306,32 +323,34 @@ def what_next(
     """Return the third paragraph: what would make it better, with a number each."""
     sentences = []
     if timeline:
-        gain = 100 * gain_of_second_half(timeline)
-        sentences.append(
-            f"More time: the second half of the search gained {gain:.1f}%."
-        )
+        gain = gain_of_second_half(timeline)
+        hope = f"perhaps: the second half of the search gained {gain:.1%}"
+        if gain < WORTH_MORE_TIME:
+            hope = f"hardly: the second half of the search gained {gain:.1%}"
+        sentences.append(f"More search time: {hope}.")
     if curve is not None:
         hope = "more of them would hardly help"
         if curve.twice > curve.all:
-            hope = f"twice as many might give about {curve.twice:.4f}"
+            hope = f"twice as many users might give about {curve.twice:.4f}"
         sentences.append(
-            f"More data: for the same users {curve.candidate.split()[0]} gave "
-            f"{curve.half:.4f} from half of all users, {curve.all:.4f} from all; {hope}."
+            f"More data: for the same users {curve.candidate.split()[0]} reached "
+            f"{curve.half:.4f} with half of all users and {curve.all:.4f} with all; {hope}."
         )
     missing = [each for each in left_out if each.model in (*NETWORKS, "networks")]
     if missing:
         first = missing[0]
         what = f"{first.model} was left out"
         if first.model == "networks":
-            what = "no network was trained"
-        sentences.append(f"A GPU: {what}, {first.why}.")
+            what = "no neural model was tried"
+        sentences.append(f"A GPU: {what} because {first.why}.")
     if table is not None:
         relevant = max(int(table.relevant.sum()), 1)
-        share = 100 * int(table.cold_relevant.sum()) / relevant
+        share = int(table.cold_relevant.sum()) / relevant
         sentences.append(
-            f"Content: {share:.1f}% of what users chose were items without history."
+            f"Content: {share:.1%} of the held-out interactions are with items that have no "
+            f"history."
         )
-    return " ".join(["Next.", *sentences]) if sentences else ""
+    return " ".join(["What would help?", *sentences]) if sentences else ""
 
 
 def gain_of_second_half(timeline: Sequence[TimelinePoint]) -> float:

@@ -138,16 +138,21 @@ class UserQuery:
         if self.impression is not None:
             ids = tuple(str(item["id"]) for item in ranked)
             self.impression = self.impression._replace(items=ids)
+        reason_kind: str | None = None
         if self.explain and self.fallback is None:
+            reason_kind = run.model.reason_kind
             user = None if folded_in else self.user_index
             reasons = run.because(best, self.history, user)
             for item, because in zip(ranked, reasons, strict=True):
                 item["because"] = because
+        elif self.explain:
+            for item in ranked:
+                item["because"] = []
         return to_json(
             {
                 **self._about_user(folded_in),
                 "items": ranked,
-                "reasons": run.model.reason_kind if self.explain else None,
+                "reasons": reason_kind,
             }
         )
 

@@ -49,7 +49,8 @@ class KNNConfig(ProfileConfig):
     tversky_beta: float = setting(1.0, at_least=0)
     """Tversky: weight of what only the neighbour has; both 1 is Jaccard, both 0.5 is Dice."""
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.normalize and self.similarity not in _COSINES:
             raise ConfigError(
                 f"normalize=False is defined for cosines, not for {self.similarity}"

@@ -11,7 +11,7 @@ newest event alone and no `popularity` this is the first-order Markov chain; wit
 sequential rules, counts weighted by c_d.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -108,7 +108,7 @@ class Transitions(ItemWeights):
     def _fit(self, split: Split, seed: int, context: FitContext) -> None:
         train = split.train
         if self.config.tau == "auto":
-            self.config = self.config.replace(tau=float(split.n_items))
+            self.config = replace(self.config, tau=float(split.n_items))
         config = self.config
         context.progress.start(self.name, 1)
         self._remember(train)

@@ -74,7 +74,7 @@ class TrainingIdentity:
     seed: int
     """Seed of the training."""
     data: str
-    """Hash of the split."""
+    """Hashes of the training and the validation part; the test part changes no training."""
     start: str
     """Hash of the initial weights: resuming from other initial embeddings is refused."""
 

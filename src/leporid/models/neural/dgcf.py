@@ -48,8 +48,8 @@ class DGCFConfig(GraphConfig):
     """Users, and as many items, whose intents are compared in a step."""
     regularization: float = setting(1e-3, at_least=0)
 
-    def validate(self) -> None:
-        super().validate()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.dim % self.intents:
             raise ConfigError(
                 f"dim must be a multiple of intents, but {self.dim} is not one of {self.intents}"

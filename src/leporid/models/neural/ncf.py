@@ -42,8 +42,8 @@ class NCFConfig(TrainingConfig):
     dropout: float = setting(0.0, at_least=0, below=1)
     """Dropout on the input of each perceptron layer."""
 
-    def validate(self) -> None:
-        super().validate()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.layers:
             raise ConfigError("layers must name the width of at least one layer")
 

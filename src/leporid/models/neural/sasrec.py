@@ -58,8 +58,8 @@ class SASRecConfig(TrainingConfig):
     negatives: int | None = setting(None, at_least=1)
     """Negatives of each position for `loss="sampled"`; None is 1."""
 
-    def validate(self) -> None:
-        super().validate()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.dim % self.heads:
             raise ConfigError(
                 f"dim must be a multiple of heads ({self.heads}), not {self.dim}"

@@ -92,8 +92,9 @@ class TrainingConfig(Config):
     checkpoint_every: int = setting(500, at_least=1)
     """Steps between checkpoints, where a folder for them was given."""
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse an unknown metric before any data is read."""
+        super().__post_init__()
         parse_metric(self.metric)
 
     @property

@@ -64,7 +64,7 @@ def train_loop(
         model=model.name,
         config=config.to_dict(),
         seed=seed,
-        data=split.digest,
+        data=f"{split.train.digest}-{split.valid.digest}-{split.include_seen}",
         start=fingerprint(network),
     )
     folder = context.checkpoint

@@ -97,12 +97,12 @@ async function recommend() {
   const turn = ++asked;
   if (!history_.length) { lists = {}; $("status").textContent = "Add something to your history to get recommendations, or press “Surprise me”."; showLists(); return; }
   const who = user ? { users: [user.id], exclude_seen_by_other: runs.length > 1 } : { histories: [history_.map((item) => item.id)] };
-  const body = { ...who, n: 10, explain: true };
+  const body = { ...who, n: 10, explain: true, unknown: "error" };
   const answers = await Promise.all(runs.map((run) => ask("/recommend", { ...body, run: run.name })));
   if (turn !== asked || answers.some((answer) => !answer)) return;
   runs.forEach((run, i) => { lists[run.name] = answers[i].results[0].items; });
   $("status").textContent = user
-    ? `For user ${user.id}, who chose ${count(user.interactions, "item")}${user.new_events ? `, and ${user.new_events.toLocaleString("en")} more since the training` : ""}.`
+    ? `For user ${user.id}, who has ${count(user.interactions, "item")}${user.new_events ? `, and ${user.new_events.toLocaleString("en")} more since the training` : ""}.`
     : `For your ${count(history_.length, "item")}.`;
   const unknown = history_.filter((item) => answers[0].results[0].unknown.includes(item.id));
   if (unknown.length) $("status").textContent += ` The model does not know ${listed(unknown.map((item) => item.title))}.`;
@@ -113,7 +113,7 @@ function reason(item) {
   if (item.because[0].contribution) return `Because of ${listed(item.because.map((b) => b.title))}, by the model's own weights.`;
   const most = item.because[0].similarity;
   const often = most >= 0.25 ? "Very often" : most >= 0.1 ? "Often" : "Sometimes";
-  return `${often} chosen by the same users as ${listed(item.because.map((b) => b.title))}.`;
+  return `${often} together with ${listed(item.because.map((b) => b.title))}.`;
 }
 function isFinal(run) { return run.fitted.startsWith("final"); }
 function tellApart([one, other]) {
@@ -125,7 +125,7 @@ function tellApart([one, other]) {
 function about(run) {
   const fitted = isFinal(run) ? "Final model: fitted on everything, to be deployed." : "Validated model: fitted without the test part.";
   const hits = run.metrics["HR@10"];
-  return hits === undefined ? fitted : `${fitted} In the test, of 100 users ${Math.round(100 * hits)} find something they chose later among ten.`;
+  return hits === undefined ? fitted : `${fitted} In the test ${Math.round(100 * hits)}% of users have a hit in their top 10.`;
 }
 function showDifference(shared) {
   /* The sentence above two lists: what is only in one, and what the two models had to learn from. */

@@ -72,8 +72,8 @@ class DLR2Config(TrainingConfig):
     """The row of a new user: zero (`mask`), as `user_dropout` trains it, or the mean of similar
     fitted users (`neighbours`). `auto` masks where half of the examples or more were masked."""
 
-    def validate(self) -> None:
-        super().validate()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.relu_on_negatives and not self.last_relu:
             raise ConfigError(
                 "relu_on_negatives=True needs last_relu=True: there is no ReLU to read"
