@@ -318,7 +318,7 @@ def run_one(data: Data, training: Training, store: Store) -> None:
 
 def trainings(log: str, model: str, store: Store) -> Iterator[Training]:
     """Every training of a model on a data set; the first seed chooses the rates of the others."""
-    starts = [*STARTS] if model == "two-tower" else [*STARTS, "own"]
+    starts = starts_of(model)
     if model == "implicit/short":
         for seed in seeds_of(log, model):
             for start in STARTS:
@@ -329,6 +329,13 @@ def trainings(log: str, model: str, store: Store) -> Iterator[Training]:
         for start in starts:
             for rate in _rates(log, model, start, seed, store):
                 yield Training(log, model, start, seed, rate)
+
+
+def starts_of(model: str) -> list[str]:
+    """The starts of a model; the two-tower model draws a random one of this scale itself."""
+    if model == "two-tower":
+        return [start for start in STARTS if start != "adapted"]
+    return [*STARTS, "own"]
 
 
 def seeds_of(log: str, model: str) -> range:
@@ -408,7 +415,7 @@ class Cell:
     def read(cls, view: View, log: str, store: Store) -> Cell | None:
         """Read a cell, or None where seeds are missing."""
         runs = {}
-        starts = [*STARTS] if view.model == "two-tower" else [*STARTS, "own"]
+        starts = starts_of(view.model)
         for start in starts:
             if view.tuned and Training(log, view.model, start, 1, RATES[-1]) not in store.rows:
                 return None
