@@ -162,6 +162,8 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "why-not-svd": lambda: start_tables.why_not_svd(record("own_starts")),
         },
         "docs/own-model-study.md": {
+            "starts": lambda: start_tables.quality_table(record("own_starts")["rows"]),
+            "outcomes": lambda: start_tables.outcomes_table(record("own_starts")["rows"]),
             "left-out": lambda: start_tables.left_out_table(record("own_starts_left_out")),
         },
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
