@@ -44,6 +44,7 @@ QUESTIONS = {
     "initializers": "What do initialisers cost?",
     "two_tower": "What do initial embeddings do in a plain two-tower model?",
     "own_starts": "Which start should a model of your own get?",
+    "own_starts_isolated": "How long should the rows be from which implicit's BPR starts?",
     "own_starts_left_out": "And which start do the other data sets choose?",
     "dlr2": "How fast is DLR2 on two cores?",
     "dlr2_gpu": "How fast is DLR2 on a GPU?",
