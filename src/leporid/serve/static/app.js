@@ -59,7 +59,7 @@ function endAtRow(list) {
   list.style.maxHeight = "";
   const ends = [...list.children].map((entry) => entry.offsetTop + entry.offsetHeight - list.offsetTop);
   const whole = ends.filter((end) => end <= list.clientHeight + 1);
-  if (whole.length && whole.length < ends.length) list.style.maxHeight = `${whole.at(-1)}px`;
+  if (whole.length && whole.length < ends.length) list.style.maxHeight = `${whole.at(-1) + 1}px`;
 }
 function has(item) { return history_.some((other) => other.id === item.id); }
 function add(item) {
