@@ -1,7 +1,8 @@
 """Fill the tables of the README and of the pages from records, and write the generated pages.
 
 No number there was typed by hand. A table is between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
-benchmarks.md, leaderboard.md and paper.md are written as a whole and are not in git.
+benchmarks.md, leaderboard.md, paper.md and verdict.md are written as a whole. All of them are in
+git, so that a clone can be read unbuilt; `tests/test_docs.py` checks that they are current.
 
 python docs/make_pages.py
 """
@@ -167,7 +168,10 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "outcomes": lambda: start_tables.outcomes_table(record("own_starts")["rows"]),
             "left-out": lambda: start_tables.left_out_table(record("own_starts_left_out")),
         },
-        "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
+        "docs/initialisers.md": {
+            "probe": lambda: tables.probe_table(record("probe_vectors")),
+            "costs": lambda: markdown_table(record("initializers")),
+        },
         "docs/models.md": {
             "linear-part": lambda: tables.linear_part_table(logs),
             "closed-form-part": lambda: ratio_tables.closed_form_part_table(
@@ -186,6 +190,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/scale.md": {
             "landmarks": lambda: tables.landmark_table(record("landmarks"), RESULTS),
             "scale": lambda: tables.growth_table(record("scale")),
+            "ten-million": lambda: markdown_table(record("ten_million")),
         },
     }
 
