@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS, markdown_table
 from docs import ratio_tables, start_tables, tables
+from docs.first_screen import first_screen
 from leporid.errors import DataError
 from leporid.foundation import atomic_path, read_json
 from reproduction.global_time import read_global_time
@@ -143,7 +144,9 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
     study = study_tables(RESULTS)
     return {
         "README.md": {
-            "first-screen": lambda: tables.first_screen(logs, compared, record("two_tower")),
+            "first-screen": lambda: first_screen(
+                compared, start_tables.start_cells(record("own_starts"))
+            ),
             "results": lambda: tables.short_table(logs),
         },
         "docs/results.md": {
