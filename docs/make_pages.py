@@ -1,7 +1,8 @@
 """Fill the tables of the README and of the pages from records, and write the generated pages.
 
 No number there was typed by hand. A table is between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
-benchmarks.md, leaderboard.md and paper.md are written as a whole and are not in git.
+benchmarks.md, leaderboard.md, paper.md and verdict.md are written as a whole. All of them are in
+git, so that a clone can be read unbuilt; `tests/test_docs.py` checks that they are current.
 
 python docs/make_pages.py
 """
@@ -44,6 +45,7 @@ QUESTIONS = {
     "initializers": "What do initialisers cost?",
     "two_tower": "What do initial embeddings do in a plain two-tower model?",
     "own_starts": "Which start should a model of your own get?",
+    "own_starts_isolated": "How long should the rows be from which implicit's BPR starts?",
     "own_starts_left_out": "And which start do the other data sets choose?",
     "dlr2": "How fast is DLR2 on two cores?",
     "dlr2_gpu": "How fast is DLR2 on a GPU?",
@@ -162,9 +164,14 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "why-not-svd": lambda: start_tables.why_not_svd(record("own_starts")),
         },
         "docs/own-model-study.md": {
+            "starts": lambda: start_tables.quality_table(record("own_starts")["rows"]),
+            "outcomes": lambda: start_tables.outcomes_table(record("own_starts")["rows"]),
             "left-out": lambda: start_tables.left_out_table(record("own_starts_left_out")),
         },
-        "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
+        "docs/initialisers.md": {
+            "probe": lambda: tables.probe_table(record("probe_vectors")),
+            "costs": lambda: markdown_table(record("initializers")),
+        },
         "docs/models.md": {
             "linear-part": lambda: tables.linear_part_table(logs),
             "closed-form-part": lambda: ratio_tables.closed_form_part_table(
@@ -183,6 +190,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/scale.md": {
             "landmarks": lambda: tables.landmark_table(record("landmarks"), RESULTS),
             "scale": lambda: tables.growth_table(record("scale")),
+            "ten-million": lambda: markdown_table(record("ten_million")),
         },
     }
 
