@@ -313,7 +313,7 @@ def against_runner_up(search: Search, decision: Decision) -> str:
     """
     best = search.leader
     if decision.gain is not None and best is not None:
-        single = best.candidate.label
+        single = best.candidate.headline
         return f"The blend beats the best single model ({single}) by {gap_words(decision.gain)}."
     by_model = search.best_of_each()
     chosen = by_model.pop(decision.members[0].model, None)
@@ -331,7 +331,7 @@ def against_runner_up(search: Search, decision: Decision) -> str:
     if other.cost.ms < chosen.cost.ms:
         hint = f"; {other.candidate.model} answers faster"
     return (
-        f"{outcomes[comparison.outcome]}, {other.candidate.label}: {gap_words(comparison)} for "
+        f"{outcomes[comparison.outcome]}, {other.candidate.headline}: {gap_words(comparison)} for "
         f"{comparison.n_users:,} users of the inner validation split{hint}."
     )
 
