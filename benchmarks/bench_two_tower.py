@@ -33,7 +33,7 @@ def run(folder: str = ".") -> None:
         source = Path(folder) / f"{log}.parquet"
         data = leporid.load(source if source.is_file() else log).core(core)
         split = leporid.temporal_split(data)
-        vectors = leporid.initializers.initial_embeddings("leporid", split.train, cache=False)
+        vectors = leporid.initializers.get("leporid")().fit(split.train)
         curves[log], everyone, tail = two_towers(split, vectors, STEPS, NullProgress())
         random, ours = curves[log]["random"], curves[log]["LEPORID"]
         best = max(random, key=lambda step: random[step])

@@ -4,6 +4,7 @@ The plan is docs/own-model-study.md. It was written before the runs.
 
     python -m benchmarks.own_starts run --data FOLDER --out SCRATCH [--logs a,b] [--models c,d]
     python -m benchmarks.own_starts record --out SCRATCH
+    python -m benchmarks.own_starts isolate --data FOLDER --out SCRATCH --logs a,b
 
 `run` appends one row per training to SCRATCH/rows.jsonl and puts the values per user beside it; a
 second call skips what is there. `record` compares the rows and writes benchmarks/records.
@@ -69,6 +70,7 @@ RATES = (0.01, 0.03, 0.1)
 DEFAULT_RATE = 0.01
 SHORT = 0.3
 """The mean length of rows that was found best on validation (`isolated`)."""
+LENGTHS = (1.0, 0.3, 0.1, 0.03)
 VALIDATION_USERS = 2000
 TOWER_STEPS = 600
 TOWER_SEEDS = 3
@@ -318,7 +320,7 @@ def run_one(data: Data, training: Training, store: Store) -> None:
 
 def trainings(log: str, model: str, store: Store) -> Iterator[Training]:
     """Every training of a model on a data set; the first seed chooses the rates of the others."""
-    starts = [*STARTS] if model == "two-tower" else [*STARTS, "own"]
+    starts = starts_of(model)
     if model == "implicit/short":
         for seed in seeds_of(log, model):
             for start in STARTS:
@@ -329,6 +331,13 @@ def trainings(log: str, model: str, store: Store) -> Iterator[Training]:
         for start in starts:
             for rate in _rates(log, model, start, seed, store):
                 yield Training(log, model, start, seed, rate)
+
+
+def starts_of(model: str) -> list[str]:
+    """The starts of a model; the two-tower model draws a random one of this scale itself."""
+    if model == "two-tower":
+        return [start for start in STARTS if start != "adapted"]
+    return [*STARTS, "own"]
 
 
 def seeds_of(log: str, model: str) -> range:
@@ -408,7 +417,7 @@ class Cell:
     def read(cls, view: View, log: str, store: Store) -> Cell | None:
         """Read a cell, or None where seeds are missing."""
         runs = {}
-        starts = [*STARTS] if view.model == "two-tower" else [*STARTS, "own"]
+        starts = starts_of(view.model)
         for start in starts:
             if view.tuned and Training(log, view.model, start, 1, RATES[-1]) not in store.rows:
                 return None
@@ -522,16 +531,35 @@ def _left_out(cells: list[Cell], store: Store) -> list[dict[str, Any]]:
     return rows
 
 
+def isolate(given: argparse.Namespace) -> None:
+    """implicit's BPR by the length of its rows, on validation; the record `own_starts_isolated`."""
+    warnings.simplefilter("ignore")
+    rows: list[dict[str, Any]] = []
+    for log in given.logs.split(","):
+        data = Data.read(given.data, log)
+        for start in STARTS:
+            for length in LENGTHS:
+                training = Training(log, "implicit", start, 1, DEFAULT_RATE, length)
+                values = [value for _, _, value in train_implicit(data, training)[0].curve]
+                rows.append({
+                    "log": log, "start": PRINTED.get(start, start), "length": length,
+                    "before training": values[0], "best": max(values), "last": values[-1],
+                })  # fmt: skip
+                print(rows[-1], flush=True)
+    settings = {"dim": DIM, "rate": DEFAULT_RATE, "iterations": ITERATIONS, "seed": 1}
+    write_record("own_starts_isolated", rows, settings, ["NDCG@10 on validation."])
+
+
 def main() -> None:
     """Run trainings, or write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "record"))
+    parser.add_argument("what", choices=("run", "record", "isolate"))
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--logs", default=",".join(CORES))
     parser.add_argument("--models", default="implicit,two-tower,bpr")
     given = parser.parse_args()
-    {"run": run, "record": record}[given.what](given)
+    {"run": run, "record": record, "isolate": isolate}[given.what](given)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ QUESTIONS = {
     "initializers": "What do initialisers cost?",
     "two_tower": "What do initial embeddings do in a plain two-tower model?",
     "own_starts": "Which start should a model of your own get?",
+    "own_starts_isolated": "How long should the rows be from which implicit's BPR starts?",
     "own_starts_left_out": "And which start do the other data sets choose?",
     "dlr2": "How fast is DLR2 on two cores?",
     "dlr2_gpu": "How fast is DLR2 on a GPU?",
@@ -163,6 +164,8 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "why-not-svd": lambda: start_tables.why_not_svd(record("own_starts")),
         },
         "docs/own-model-study.md": {
+            "starts": lambda: start_tables.quality_table(record("own_starts")["rows"]),
+            "outcomes": lambda: start_tables.outcomes_table(record("own_starts")["rows"]),
             "left-out": lambda: start_tables.left_out_table(record("own_starts_left_out")),
         },
         "docs/initialisers.md": {

@@ -45,6 +45,7 @@ FOR_OTHER_PACKAGES = {
         *("UserValuesBySeed", "combine", "ingredients", "ndcg", "parse_metric", "user_stratum"),
     },
     "embeddings": {
+        "OWN_MODEL_SETTINGS",
         *("Landmarks", "TableExtension", "basis_size", "cached_fit", "column_signs"),
         *("content_edges", "landmark_count", "landmark_neighbours"),
         *("laplacian_operator", "nearest_by_content", "principal_components"),

@@ -53,7 +53,7 @@ def test_points_have_names_and_a_logarithmic_axis_powers_of_ten() -> None:
 def test_bars_are_shares_of_the_width() -> None:
     bars = bars_html({"dlr2": 0.69, "TopPop": 0.53}, "Of 100 users", percent=True)
     assert re.findall(r"class='f\d'.*?width='([^']*)%'", bars) == ["69.0", "53.0"]
-    assert "aria-label='Of 100 users: dlr2 69, TopPop 53'" in bars
+    assert "aria-label='Of 100 users: dlr2 69%, TopPop 53%'" in bars
     bars = bars_html({"a": 0.1, "b": 0.2}, "NDCG@10", {"b": (0.1, 0.4)})
     assert re.findall(r"class='f\d'.*?width='([^']*)%'", bars) == ["50.0", "25.0"]
     assert "x1='25.0%' x2='100.0%'" in bars

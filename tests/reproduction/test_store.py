@@ -11,6 +11,7 @@ import pytest
 
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
+from leporid.foundation import canonical_hash
 from leporid.runs import RunRecord
 from reproduction.store import PackedResults
 from tests.experiments.records import record
@@ -221,3 +222,22 @@ def test_hits_of_records_give_the_metrics_of_the_records() -> None:
         means = table.mean()
         for name in ("NDCG@10", "HR@10", "F1@10", "MAP@5", "MRR@10"):
             assert means[name] == pytest.approx(run.metrics[name])
+
+
+def test_packing_keeps_the_keys_that_old_outcomes_are_filed_under(tmp_path: Path) -> None:
+    """The line of a record whose settings had other names stays as it is."""
+    cell = {"model": "dlr2", "init": "leporid", "settings": {"passes": 3.0}}
+    filed = record("dlr2", "leporid", 1, 0.1)
+    old = RunRecord.from_dict(
+        {**filed.to_dict(), "extra": {"cell": cell}, "spec_hash": canonical_hash(cell, 12)}
+    )
+    results = PackedResults(tmp_path)
+    results.add(old, outcomes(1))
+    results.pack()
+    (run,) = results.records(*EXPERIMENT)
+    assert run.key != old.key
+    assert run.extra["cell"]["settings"] == {"epochs": 3.0}
+    fill(tmp_path, range(2, 4))
+    results.pack()
+    for each in results.records(*EXPERIMENT):
+        assert results.outcomes(each.key) is not None

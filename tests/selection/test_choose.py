@@ -69,13 +69,15 @@ def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
     ended = [row["NDCG@10"] for row in chosen.table]
     assert ended == sorted(ended, reverse=True)
     assert chosen.table[0]["model"] != "toppop"
-    deploy, sure, following = chosen.why.splitlines()
+    deploy, sure, following, *more = chosen.why.splitlines()
     tested = {row["model"]: f"{100 * row['HR@10']:.0f}" for row in chosen.tested}
-    assert deploy.startswith(f"Deploy {chosen.winner}. {tested[chosen.winner]}% of users ")
+    model, _, settings = chosen.winner.partition(" ")
+    assert deploy.startswith(f"Deploy {model}. {tested[chosen.winner]}% of users ")
     assert f"(most popular items: {tested['toppop']}%)." in deploy
     assert "read once, its NDCG@10 is " in sure
     assert "intervals: to toppop +" in sure
     assert following.startswith("What would help? More search time: ")
+    assert more == ([f"Settings: {model} with {settings}."] if settings else [])
     assert chosen.tested[0]["model"] == chosen.winner
     assert {"toppop", "itemknn"} <= {row["model"] for row in chosen.tested} | {chosen.winner}
 
