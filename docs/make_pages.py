@@ -99,7 +99,8 @@ def page(records: list[dict[str, Any]]) -> str:
 
 def _section(record: dict[str, Any]) -> str:
     machine, name = record["machine"], record["benchmark"]
-    lines = [f"## {QUESTIONS.get(name, name)} {{ #{name} }}", ""]
+    # An anchor of HTML works on a forge too, where `{ #name }` would be text.
+    lines = [f'<a id="{name}"></a>', "", f"## {QUESTIONS.get(name, name)}", ""]
     settings = ", ".join(f"{key} {value}" for key, value in record["settings"].items())
     about = f"{machine['processor']}, {machine['cores']} cores, {record['date']}."
     lines += [f"{about} {settings}." if settings else about, ""]
