@@ -24,10 +24,11 @@ def first_screen(found: list[Difference], cells: Sequence[StartCell]) -> str:
     pairs = [d for d in found if d.same_model and d.second.init == "random"]
     ours = Counter(d.gain.outcome for d in pairs)
     own_model = (
-        f"**Your own model: yes, if you choose when to stop on validation.** In implicit's BPR and a "
-        f"two-tower model, adapted LEPORID beats random numbers on {random['better']} of "
+        f"**Your own model: yes, if you choose when to stop on validation.** In implicit's BPR and "
+        f"a two-tower model, adapted LEPORID beats random numbers on {random['better']} of "
         f"{random.total()} pairs of model and data set and SVD on {svd['better']} (by "
-        f"{gains[0]:.0%} to {gains[-1]:.0%}), and loses to {_none(random['worse'] + svd['worse'])}. "
+        f"{gains[0]:.0%} to {gains[-1]:.0%}), and loses on "
+        f"{_none(random['worse'] + svd['worse'])}. "
         f"It takes {min(seconds):.0f} to {max(seconds):.0f} seconds. A fixed, long training takes "
         f"the gain away."
     )
