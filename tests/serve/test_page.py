@@ -75,6 +75,8 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         page.click("#surprise")
         page.wait(f"!{STATUS}.startsWith('For user {drawn['id']},')")
         assert page.run(STATUS).startswith("For user ")
+        box = page.run("document.getElementById('user').value")
+        assert page.run(STATUS).startswith(f"For user {box}, who has ")
         page.click("#clear")
         page.wait(f"{STATUS}.startsWith('Your history is empty, so these are the most popular')")
         assert page.run("document.getElementById('user').value") == ""
