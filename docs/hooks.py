@@ -1,4 +1,4 @@
-"""While the pages are built: tables of benchmark records, and formulas as MathML.
+"""While the pages are built: files of the repository's root become pages, and formulas MathML.
 
 No script, no font and no other host is needed.
 """
@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 
 DOCS = Path(__file__).resolve().parent
-# `benchmarks` is not installed.
-sys.path.insert(0, str(DOCS.parent))
+ROOT_PAGES = {
+    "architecture.md": "ARCHITECTURE.md",
+    "changelog.md": "CHANGELOG.md",
+    "glossary.md": "GLOSSARY.md",
+}
+"""Pages of the site that are files of the repository's root."""
 
-from benchmarks.harness import RECORDS, markdown_table
-from leporid.foundation import read_json
-
-_INCLUDED = re.compile(r'^--8<-- "(\w+\.md)"$', re.MULTILINE)
 _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)([^)#\s]+)[^)]*\)")
-_RECORD = re.compile(r"^<!-- record (\w+) -->$", re.MULTILINE)
+_ROOT_LINK = re.compile(r"\]\(\.\./(\w+\.md)")
 _FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL
 )
@@ -33,17 +34,22 @@ def included(name: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         page = Path(found[2]).name.lower()
-        return f"[{found[1]}]({page})" if (DOCS / page).is_file() else found[1]
+        is_page = page in ROOT_PAGES or (DOCS / page).is_file()
+        return f"[{found[1]}]({page})" if is_page else found[1]
 
     return _LINK.sub(link, (DOCS.parent / name).read_text(encoding="utf-8"))
 
 
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are files of the repository's root."""
+    for page, name in ROOT_PAGES.items():
+        files.append(File.generated(config, page, content=included(name)))
+    return files
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Include files of the root, and replace `<!-- record NAME -->` by that record's table."""
-    markdown = _INCLUDED.sub(lambda found: included(found[1]), markdown)
-    return _RECORD.sub(
-        lambda found: markdown_table(read_json(RECORDS / f"{found[1]}.json")), markdown
-    )
+    """Lead links to files of the root to their pages."""
+    return _ROOT_LINK.sub(lambda found: f"]({found[1].lower()}", markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:

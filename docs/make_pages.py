@@ -1,7 +1,8 @@
 """Fill the tables of the README and of the pages from records, and write the generated pages.
 
 No number there was typed by hand. A table is between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
-benchmarks.md, leaderboard.md and paper.md are written as a whole and are not in git.
+benchmarks.md, leaderboard.md, paper.md and verdict.md are written as a whole. All of them are in
+git, so that a clone can be read unbuilt; `tests/test_docs.py` checks that they are current.
 
 python docs/make_pages.py
 """
@@ -20,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS, markdown_table
 from docs import ratio_tables, start_tables, tables
+from docs.first_screen import first_screen
 from leporid.errors import DataError
 from leporid.foundation import atomic_path, read_json
 from reproduction.global_time import read_global_time
@@ -97,7 +99,8 @@ def page(records: list[dict[str, Any]]) -> str:
 
 def _section(record: dict[str, Any]) -> str:
     machine, name = record["machine"], record["benchmark"]
-    lines = [f"## {QUESTIONS.get(name, name)} {{ #{name} }}", ""]
+    # An anchor of HTML works on a forge too, where `{ #name }` would be text.
+    lines = [f'<a id="{name}"></a>', "", f"## {QUESTIONS.get(name, name)}", ""]
     settings = ", ".join(f"{key} {value}" for key, value in record["settings"].items())
     about = f"{machine['processor']}, {machine['cores']} cores, {record['date']}."
     lines += [f"{about} {settings}." if settings else about, ""]
@@ -142,7 +145,9 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
     study = study_tables(RESULTS)
     return {
         "README.md": {
-            "first-screen": lambda: tables.first_screen(logs, compared, record("two_tower")),
+            "first-screen": lambda: first_screen(
+                compared, start_tables.start_cells(record("own_starts"))
+            ),
             "results": lambda: tables.short_table(logs),
         },
         "docs/results.md": {
@@ -167,7 +172,10 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
             "outcomes": lambda: start_tables.outcomes_table(record("own_starts")["rows"]),
             "left-out": lambda: start_tables.left_out_table(record("own_starts_left_out")),
         },
-        "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
+        "docs/initialisers.md": {
+            "probe": lambda: tables.probe_table(record("probe_vectors")),
+            "costs": lambda: markdown_table(record("initializers")),
+        },
         "docs/models.md": {
             "linear-part": lambda: tables.linear_part_table(logs),
             "closed-form-part": lambda: ratio_tables.closed_form_part_table(
@@ -186,6 +194,7 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/scale.md": {
             "landmarks": lambda: tables.landmark_table(record("landmarks"), RESULTS),
             "scale": lambda: tables.growth_table(record("scale")),
+            "ten-million": lambda: markdown_table(record("ten_million")),
         },
     }
 

@@ -100,35 +100,6 @@ def linear_part_table(logs: list[Log]) -> str:
     return table(["log", *columns], rows)
 
 
-def first_screen(logs: list[Log], found: list[Difference], record: dict[str, Any]) -> str:
-    """The README's first sentences: your own model, the default model, where it does not help."""
-    [own] = [row for row in record["rows"] if row["log"] == "ml-100k"]
-    sasrec, classical = (
-        Counter(d.gain.outcome for d in found if d.family == name)
-        for name in ("sasrec as it comes from leporid", "best classical model")
-    )
-    pairs = [d for d in found if d.same_model and d.second.init == "random"]
-    ours = Counter(d.gain.outcome for d in pairs)
-    dlr2 = Counter(d.gain.outcome for d in pairs if d.first.model == "dlr2")
-    percent = 100 * own["difference"] / own["NDCG@10, random"]
-    above = sum(row["low"] > 0 for row in record["rows"])
-    return (
-        f"- **Your own model learns sooner.** A two-tower model in plain PyTorch on MovieLens-100K "
-        f"needs {own['LEPORID is there after']} steps\n  instead of {own['best step, random']} for "
-        f"the same quality, and ends {percent:.0f}% higher in NDCG@10. On {above} of "
-        f"{len(record['rows'])} data sets the 95% interval of the gain excludes zero.\n"
-        f"- **A strong default.** `leporid train` (DLR2) beats the best tuned classical model "
-        f"on {classical['better']} of {classical.total()} public data sets and loses on "
-        f"{classical['worse'] or 'none'};\n  it beats SASRec, which has the same linear part here, "
-        f"on {sasrec['better']} and loses on {sasrec['worse'] or 'none'}.\n"
-        f"- **Where it does not help.** In DLR2's network alone LEPORID is better than random on "
-        f"{dlr2['better'] or 'none'} of {dlr2.total()} data sets,\n  equivalent on "
-        f"{dlr2['equivalent'] or 'none'} and inconclusive on {dlr2['inconclusive'] or 'none'}. "
-        f"Over eight models\n  it is better than random in {ours['better']} of {ours.total()} "
-        f"pairs of data set and model, and worse in {ours['worse']}."
-    )
-
-
 def outcome_table(found: list[Difference], of: str) -> str:
     """How often LEPORID is better and so on, by the other initialiser or by the model."""
     own = [d for d in found if d.same_model and (of == "init" or d.second.init == "random")]

@@ -70,7 +70,7 @@ FOR_OTHER_PACKAGES = {
         *("Journal", "Meter", "OF_EARLIER_RUN", "try_lock", "evaluate_run", "load_split"),
         "outcomes_of",
         *("paired_tests", "read_experiment", "run_cell", "safe_name", "examples_html"),
-        *("HITS_CAPTION", "groups_of_users", "hits_in_words", "write_comparison"),
+        *("HITS_CAPTION", "MOST_POPULAR", "groups_of_users", "hits_in_words", "write_comparison"),
         "write_run_files",
     },
     "ranking": {

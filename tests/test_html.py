@@ -50,10 +50,32 @@ def test_points_have_names_and_a_logarithmic_axis_powers_of_ten() -> None:
     assert "polyline" not in chart
 
 
+def test_lines_are_named_at_their_ends() -> None:
+    low = Series("low", [(0, 0.4), (4, 0.1)], 1)
+    high = Series("high", [(0, 0.1), (4, 0.3)], 2)
+    chart = chart_html([low, high], "steps", "Quality")
+    names = re.findall(r"class='name' x='([^']*)' y='([^']*)'.*?dy='([^']*)em'[^>]*>(\w+)<", chart)
+    places = {name: (x, float(y.rstrip("%"))) for x, y, _, name in names}
+    assert {x for x, _ in places.values()} == {"100.0%"}
+    assert places["high"][1] < places["low"][1]
+    above = {name for *_, dy, name in names if float(dy) < 0}
+    assert above == {"high"}
+    assert "class='name'" not in chart_html([low], "steps", "Quality")  # the caption names it
+
+
+@pytest.mark.parametrize(("x", "anchor"), [(0.5, "start"), (0.12, "end")])
+def test_a_name_covers_no_other_point(x: float, anchor: str) -> None:
+    points = [(0.1, 1.0), (x, 1.0), (1.0, 2.0)]
+    chart = chart_html(
+        [Series("a", points, 1, ["here", "b", "c"])], "ms", "Q", log=True, named=["here"]
+    )
+    assert re.findall("class='name'.*?text-anchor='([^']*)'", chart) == [anchor]
+
+
 def test_bars_are_shares_of_the_width() -> None:
     bars = bars_html({"dlr2": 0.69, "TopPop": 0.53}, "Of 100 users", percent=True)
     assert re.findall(r"class='f\d'.*?width='([^']*)%'", bars) == ["69.0", "53.0"]
-    assert "aria-label='Of 100 users: dlr2 69, TopPop 53'" in bars
+    assert "aria-label='Of 100 users: dlr2 69%, TopPop 53%'" in bars
     bars = bars_html({"a": 0.1, "b": 0.2}, "NDCG@10", {"b": (0.1, 0.4)})
     assert re.findall(r"class='f\d'.*?width='([^']*)%'", bars) == ["50.0", "25.0"]
     assert "x1='25.0%' x2='100.0%'" in bars

@@ -8,7 +8,7 @@ from reproduction.audit.records import Found, Record, Store, compared, holm
 
 CLASSICAL = (
     *("toppop", "userknn", "itemknn", "slim", "ease"),
-    *("p3alpha", "rp3beta", "gfcf", "turbocf", "ials"),
+    *("p3alpha", "rp3beta", "gfcf", "turbocf", "ials", "transitions"),
 )
 OURS = "dlr2 as it comes from leporid"
 

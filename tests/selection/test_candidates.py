@@ -115,9 +115,11 @@ def test_a_candidate_is_the_same_in_every_session() -> None:
     again = Candidate.from_dict(first.to_dict())
     assert again.key == first.key
     assert again.label == "ease l2=3 window=5"
+    assert again.headline == "ease"
     recipe = models.get("dlr2").recipe_settings("general")
     varied = Candidate(model="dlr2", init="svd", settings={**recipe, "lr": 0.5})
     assert varied.label == "dlr2 from svd lr=0.5"
+    assert varied.headline == "dlr2 from svd"
     assert Candidate(model="ease", settings={"l2": 4.0, "window": 5}).key != first.key
 
 

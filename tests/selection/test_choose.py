@@ -69,13 +69,15 @@ def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
     ended = [row["NDCG@10"] for row in chosen.table]
     assert ended == sorted(ended, reverse=True)
     assert chosen.table[0]["model"] != "toppop"
-    deploy, sure, following = chosen.why.splitlines()
+    deploy, sure, following, *more = chosen.why.splitlines()
     tested = {row["model"]: f"{100 * row['HR@10']:.0f}" for row in chosen.tested}
-    assert deploy.startswith(f"Deploy {chosen.winner}. {tested[chosen.winner]}% of users ")
+    model, _, settings = chosen.winner.partition(" ")
+    assert deploy.startswith(f"Deploy {model}. {tested[chosen.winner]}% of users ")
     assert f"(most popular items: {tested['toppop']}%)." in deploy
     assert "read once, its NDCG@10 is " in sure
     assert "intervals: to toppop +" in sure
     assert following.startswith("What would help? More search time: ")
+    assert more == ([f"Settings: {model} with {settings}."] if settings else [])
     assert chosen.tested[0]["model"] == chosen.winner
     assert {"toppop", "itemknn"} <= {row["model"] for row in chosen.tested} | {chosen.winner}
 
@@ -190,7 +192,7 @@ def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
     models = ("toppop", "itemknn")
     chosen = leporid.choose(planted(), 600, models=models, progress=False, clock=clock)
     assert chosen.winner == "toppop"
-    assert "It was not the best: toppop loses to itemknn" in chosen.why
+    assert "It was not the best: it loses to itemknn" in chosen.why
     assert "could not be fitted in the time left" in chosen.why
     assert "itemknn" not in chosen.commands[1]
 
@@ -365,7 +367,9 @@ def test_the_learning_curve_has_half_of_the_users_and_all(chosen: Choice) -> Non
     row = next(row for row in chosen.table if _label(row) == curve["candidate"])
     assert curve["half"] != curve["all"] == pytest.approx(row["NDCG@10"], abs=0.1)
     assert curve["twice"] == pytest.approx(max(2 * curve["all"] - curve["half"], curve["all"]))
-    assert f"{curve['half']:.4f} from half of all users, {curve['all']:.4f} from all" in chosen.why
+    assert (
+        f"{curve['half']:.4f} with half of all users and {curve['all']:.4f} with all" in chosen.why
+    )
 
 
 def test_what_comes_again_is_tested_by_frequency(short: None, tmp_path: Path) -> None:

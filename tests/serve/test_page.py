@@ -19,6 +19,12 @@ pytestmark = [
 OFFERED = "#found .title"
 FIRST = "document.querySelector('#runs .title').textContent"
 LISTED = "#runs .run:first-child .title"
+ENDS_AT_ROW = """(box) => {
+    const end = box.getBoundingClientRect().bottom;
+    return [...box.children].some((e) => Math.abs(e.getBoundingClientRect().bottom - end) <= 2);
+}"""
+SMALL_TARGETS = """[...document.querySelectorAll('button, a, input:not([type=checkbox])')]
+    .filter((e) => e.offsetHeight && e.offsetHeight < 40).map((e) => e.outerHTML)"""
 READY = "document.body && document.body.dataset.ready === 'yes'"
 STATUS = "document.getElementById('status').textContent"
 
@@ -39,14 +45,14 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
 
         # It opens with a user and what is recommended to them, in words.
         drawn = page.run("fetch('/users').then((r) => r.json())")
-        assert page.run(STATUS).startswith(f"For user {drawn['id']}, who chose ")
+        assert page.run(STATUS).startswith(f"For user {drawn['id']}, who has ")
         newest_first = [item["title"] for item in reversed(drawn["recent"])]
         assert listed(page, "#history li > span") == newest_first
         assert len(listed(page, LISTED)) == 10
         # ItemKNN says why by its own weights, TopPop by the log.
         reasons = [listed(page, f"#runs .run:nth-child({n}) .why") for n in (1, 2)]
         assert all(why.endswith(", by the model's own weights.") for why in reasons[0])
-        assert any(" chosen by the same users as Film" in why for why in reasons[1])
+        assert any("ften together with Film" in why for why in reasons[1])
         assert not page.run("document.getElementById('log-reasons').hidden")
         assert page.run("document.getElementById('no-titles').hidden")
 
@@ -61,12 +67,24 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         assert set(page.run(f"{visible}.map((e) => e.textContent)")) == lists[0] ^ lists[1]
         page.click("#only-different")
 
-        # Somebody else, and back to an empty history.
+        # The boxes end where a row ends.
+        for box in ("history", "found"):
+            assert page.run(f"({ENDS_AT_ROW})(document.getElementById('{box}'))")
+
+        # Somebody else, and back to an empty history: the most popular items, and it says so.
         page.click("#surprise")
         page.wait(f"!{STATUS}.startsWith('For user {drawn['id']},')")
         assert page.run(STATUS).startswith("For user ")
+        box = page.run("document.getElementById('user').value")
+        assert page.run(STATUS).startswith(f"For user {box}, who has ")
         page.click("#clear")
-        page.wait("document.querySelectorAll('#runs .run').length === 0")
+        page.wait(f"{STATUS}.startsWith('Your history is empty, so these are the most popular')")
+        assert page.run("document.getElementById('user').value") == ""
+        popular = page.run("ask('/recommend', { histories: [[]], n: 10 })")["results"][0]
+        assert popular["fallback"] == "popular"
+        titles = [item["title"] for item in popular["items"]]
+        assert listed(page, LISTED) == titles
+        assert page.run("document.getElementById('differ').hidden")
 
         # There the search box has the focus: what the hint says to press is not typed into it.
         typed = "document.getElementById('query').value"
@@ -92,7 +110,7 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         )
         page.press("Enter", "\r")
         page.wait("document.querySelectorAll('#history li').length === 1")
-        page.wait("document.querySelectorAll('#runs .run').length === 2")
+        page.wait(f"{STATUS} === 'For your 1 item.'")
         before = listed(page, LISTED)
         assert len(before) == 10
         tops = "document.querySelectorAll('#runs ol')"
@@ -110,7 +128,7 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
             f"[...document.querySelectorAll('{OFFERED}')].some((e) => e.textContent === {chosen!r})"
         )
         page.click(OFFERED)
-        page.wait("document.querySelectorAll('#runs .run').length === 2")
+        page.wait(f"{STATUS} === 'For your 1 item.'")
         before = listed(page, LISTED)
 
         # A recommendation that is clicked joins the history, and the list changes.
@@ -151,6 +169,7 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
             page.click(f"#t-{part}")
             heights.add(page.run("document.getElementById('tabs').offsetHeight"))
             assert page.run(f"{shown}.map((e) => e.id)") == [part]
+            assert page.run(SMALL_TARGETS) == []
             page.wait("document.documentElement.scrollWidth <= 390")
         assert len(heights) == 1, "no label wraps, so that nothing jumps under the thumb"
         assert page.run("document.querySelector('header').offsetHeight") < 100
@@ -170,6 +189,16 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         page.click("#t-choose")
         page.click("#history button[aria-label^='Remove']")
 
+        # Somebody whom the model does not know gets the most popular items.
+        page.run("document.getElementById('user').value = 'nobody'")
+        page.click("#user-form button")
+        page.wait(f"{STATUS}.startsWith('The model does not know user nobody, so these are the')")
+        assert listed(page, LISTED) == titles
+        assert page.run("document.getElementById('problem').hidden")
+        page.click("#t-choose")
+        page.click("#clear")
+        page.wait(f"{STATUS}.startsWith('Your history is empty')")
+
         # Every control has a name a screen reader can say.
         nameless = page.run(
             "[...document.querySelectorAll('button, input')].filter((e) => "
@@ -177,11 +206,12 @@ def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pict
         )
         assert nameless == 0
 
-        # What the server refuses is shown in words; so is a server that has gone.
+        # An item that the model does not know is named; what the server refuses is shown in words,
+        # and so is a server that has gone.
         page.run("add({ id: 'no-such-film', title: 'A film nobody knows' })")
-        page.wait("document.getElementById('status').textContent.includes('A film nobody knows')")
-        page.run("document.getElementById('clear').click()")
-        page.run("add({ id: 'no-such-film', title: 'A film nobody knows' })")
+        page.wait(f"{STATUS}.startsWith('The model knows no item of your history, so these are')")
+        page.wait(f"{STATUS}.includes('A film nobody knows')")
+        page.run("showSimilar({ id: 'no-such-film', title: 'A film nobody knows' })")
         page.wait("document.getElementById('problem').textContent.includes('no-such-film')")
         process.kill()
         process.wait()

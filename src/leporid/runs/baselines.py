@@ -81,8 +81,7 @@ class BaselineCheck:
             "equivalent": f"{model} ties with {other}, which takes seconds to fit.",
             "inconclusive": f"{model} and {other} cannot be told apart on this test.",
         }
-        headline = headlines[comparison.outcome]
-        return headline[0].upper() + headline[1:]
+        return headlines[comparison.outcome]
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return plain JSON values, as `RunRecord.extra["baselines"]` holds them."""

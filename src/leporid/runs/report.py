@@ -145,4 +145,5 @@ def examples_html(model: Recommender, items: str | Path | None) -> str:
         users=[model.users.external(int(user)) for user in chosen],
         histories=[[titles[item] for item in history] for history in histories],
         lists=[[titles[item] for item in row if item >= 0] for row in lists],
+        before="has, among others" if model.known.time is None else "had last",
     )

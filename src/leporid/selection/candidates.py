@@ -68,10 +68,14 @@ class Candidate(Config):
         return " ".join(words)
 
     @property
+    def headline(self) -> str:
+        """The model and how it starts, without settings: 'sasrec from leporid', 'ease'."""
+        return f"{self.model} from {self.init}" if self.init else self.model
+
+    @property
     def label(self) -> str:
         """What it is called in output: 'sasrec from leporid', 'ease l2=300'."""
-        init = f"from {self.init}" if self.init else ""
-        return " ".join(filter(None, [self.model, init, self.changed]))
+        return f"{self.headline} {self.changed}".rstrip()
 
     def spec(
         self, train: Interactions, seed: int, items: str | None = None

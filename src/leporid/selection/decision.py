@@ -43,6 +43,12 @@ class Decision:
         return f"blend of {names}" if self.is_blend else names
 
     @property
+    def headline(self) -> str:
+        """The models and how they start, without settings: 'blend of ease, itemknn'."""
+        names = ", ".join(member.headline for member in self.members)
+        return f"blend of {names}" if self.is_blend else names
+
+    @property
     def is_blend(self) -> bool:
         """Whether several candidates are fitted."""
         return len(self.members) > 1

@@ -64,7 +64,7 @@ def write_page(
         ),
         ("Reproduce with", f"<pre>{commands}</pre>"),
     ]
-    write_report(path, "leporid choose", sections, summary.why)
+    write_report(path, "leporid choose", sections, summary.why, summary.tone)
 
 
 def charts(summary: Summary) -> str:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leporid.evaluation import Comparison, MetricTable, compare
-from leporid.foundation import JsonValue, format_bytes
+from leporid.foundation import JsonValue, Tone, format_bytes
 from leporid.runs import MOST_POPULAR, groups_of_users, hits_in_words
 from leporid.selection.answer import Answer
 from leporid.selection.candidates import Candidate
@@ -110,6 +110,8 @@ class Summary:
     why: str
     rows: list[CandidateRow]
     tested: list[TestedModel]
+    tone: Tone
+    """Whether the chosen model is better than every baseline on test, or worse than one."""
     commands: list[str]
     left_out: list[LeftOut]
     notes: list[str]
@@ -178,6 +180,7 @@ def summarise(
         what_to_deploy(task, decision, tested),
         how_sure(search, decision, table, tested),
         what_next(timeline, curve, left_out, table),
+        settings_in_words(decision),
         *sentences,
     ]
     return Summary(
@@ -190,6 +193,7 @@ def summarise(
             *(CandidateRow.of(result) for result in search.ranked),
         ],
         tested=tested,
+        tone=tone_of_test(tested),
         commands=commands(task, decision, source, folder),
         left_out=left_out,
         notes=sentences,
@@ -235,6 +239,14 @@ def tested_models(
     return tested
 
 
+def tone_of_test(tested: Sequence[TestedModel]) -> Tone:
+    """Return whether the comparisons with the baselines on test are good news."""
+    outcomes = {each.gap.outcome for each in tested if each.gap is not None}
+    if "worse" in outcomes:
+        return "bad"
+    return "good" if outcomes == {"better"} else ""
+
+
 def what_to_deploy(
     task: SearchTask, decision: Decision, tested: Sequence[TestedModel]
 ) -> str:
@@ -246,13 +258,23 @@ def what_to_deploy(
         for each in tested
         if each.gap is not None and each.gap.outcome == "worse"
     )
-    deploy = f"{warning}Deploy {decision.label}."
+    deploy = f"{warning}Deploy {decision.headline}."
     if not tested:
         return f"{deploy} The log is too small for a test part: nothing was tested."
     hits = {each.label: each.metrics[f"HR@{cutoff}"] for each in tested}
     chosen = hits.pop(decision.label)
     popular = {MOST_POPULAR: hits["toppop"]} if "toppop" in hits else {}
     return f"{deploy} {hits_in_words(chosen, popular, cutoff)}"
+
+
+def settings_in_words(decision: Decision) -> str:
+    """Return the settings that differ from the defaults; empty without one."""
+    changed = [
+        f"{member.headline} with {member.changed.removeprefix('with ')}"
+        for member in decision.members
+        if member.changed
+    ]
+    return f"Settings: {', '.join(changed)}." if changed else ""
 
 
 def how_sure(
@@ -291,7 +313,7 @@ def against_runner_up(search: Search, decision: Decision) -> str:
     """
     best = search.leader
     if decision.gain is not None and best is not None:
-        single = best.candidate.label
+        single = best.candidate.headline
         return f"The blend beats the best single model ({single}) by {gap_words(decision.gain)}."
     by_model = search.best_of_each()
     chosen = by_model.pop(decision.members[0].model, None)
@@ -300,16 +322,16 @@ def against_runner_up(search: Search, decision: Decision) -> str:
     other = next(iter(by_model.values()))
     comparison = compare(chosen.columns, other.columns, search.task.metric)
     outcomes = {
-        "better": "It beats the runner-up",
+        "better": "It beats the runner-up,",
         "worse": "It was not the best: it loses to",
-        "equivalent": "It ties with the runner-up",
-        "inconclusive": "It cannot be told apart from the runner-up",
+        "equivalent": "It ties with the runner-up,",
+        "inconclusive": "It cannot be told apart from the runner-up,",
     }
     hint = ""
     if other.cost.ms < chosen.cost.ms:
         hint = f"; {other.candidate.model} answers faster"
     return (
-        f"{outcomes[comparison.outcome]}, {other.candidate.label}: {gap_words(comparison)} for "
+        f"{outcomes[comparison.outcome]} {other.candidate.headline}: {gap_words(comparison)} for "
         f"{comparison.n_users:,} users of the inner validation split{hint}."
     )
 

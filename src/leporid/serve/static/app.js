@@ -3,10 +3,10 @@
    and from the server's answers. */
 const $ = (id) => document.getElementById(id);
 const history_ = [];
-let user = null, runs = [], lists = {}, asked = 0, searched = 0;
+let user = null, runs = [], lists = {}, popular = {}, asked = 0, searched = 0;
 
-async function ask(path, body) {
-  /* One request; a failure becomes words on the page and null here. */
+async function ask(path, body = null, ifRefused = null) {
+  /* One request; a failure becomes words on the page and null here, what the server refuses `ifRefused`. */
   let answer;
   try {
     answer = await fetch(path, body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
@@ -14,9 +14,10 @@ async function ask(path, body) {
     return tell("The server does not answer. Is it still running?");
   }
   const value = await answer.json().catch(() => ({}));
-  if (!answer.ok) return tell(value.error ? `The server says: ${value.error}` : `The server answered with error ${answer.status}.`);
+  const isRefused = answer.status === 422 && ifRefused !== null;
+  if (!answer.ok && !isRefused) return tell(value.error ? `The server says: ${value.error}` : `The server answered with error ${answer.status}.`);
   $("problem").hidden = true;
-  return value;
+  return isRefused ? ifRefused : value;
 }
 function tell(words) { $("problem").textContent = words; $("problem").hidden = false; return null; }
 function make(tag, properties = {}, ...children) {
@@ -49,9 +50,17 @@ async function search() {
   const fresh = value.items.filter((item) => !has(item)).slice(0, 25);
   $("found").replaceChildren(...fresh.map((item) => row(item, titleButton(item), similarButton(item))));
   if (!fresh.length) $("found").append(make("li", { className: "hint", textContent: value.items.length ? "The history has all that have these words." : "No title has these words." }));
+  endAtRow($("found"));
   if (!$("query").value) $("no-titles").hidden = value.items.some((item) => item.title !== String(item.id));
 }
 
+function endAtRow(list) {
+  /* The box ends where a row ends, so that none is cut in half. */
+  list.style.maxHeight = "";
+  const ends = [...list.children].map((entry) => entry.offsetTop + entry.offsetHeight - list.offsetTop);
+  const whole = ends.filter((end) => end <= list.clientHeight + 1);
+  if (whole.length && whole.length < ends.length) list.style.maxHeight = `${whole.at(-1) + 1}px`;
+}
 function has(item) { return history_.some((other) => other.id === item.id); }
 function add(item) {
   if (has(item)) return;
@@ -70,22 +79,24 @@ function changed(who = null) {
   return Promise.all([search(), recommend()]);
 }
 function showHistory() {
-  $("h-history").textContent = user ? `What user ${user.id} chose` : "Your history";
+  $("h-history").textContent = user ? `Items of user ${user.id}` : "Your history";
+  $("user").value = user ? user.id : "";
   $("no-history").hidden = history_.length > 0;
-  $("clear").hidden = history_.length === 0;
+  $("clear").hidden = !history_.length && !user;
   $("history").replaceChildren(...[...history_].reverse().map((item) => row(item, make("span", { textContent: item.title }), similarButton(item), smallButton("remove", "Remove", item, () => remove(item)))));
   $("history").scrollTop = 0;
+  endAtRow($("history"));
   try { sessionStorage.setItem("shown", JSON.stringify({ user: user && user.id, history: history_ })); } catch { /* storage may be off */ }
 }
-async function showUser(path) {
-  const value = await ask(path);
+async function showUser(path, ifRefused) {
+  const value = await ask(path, null, ifRefused);
   if (!value) return;
   history_.splice(0, Infinity, ...value.recent);
-  $("user").value = value.id;
   await changed(value);
 }
-async function leadToList(path) {
-  await showUser(path);
+function userNamed(id) { return [`/users/${encodeURIComponent(id)}`, { id, interactions: 0, new_events: 0, recent: [] }]; }
+async function leadToList(path, ifRefused) {
+  await showUser(path, ifRefused);
   if (!$("tabs").offsetHeight) return;
   /* On a phone the list is another part of the page. */
   showTab($("t-recs"));
@@ -95,20 +106,28 @@ async function leadToList(path) {
 
 async function recommend() {
   const turn = ++asked;
-  if (!history_.length) { lists = {}; $("status").textContent = "Add something to your history to get recommendations, or press “Surprise me”."; showLists(); return; }
   const who = user ? { users: [user.id], exclude_seen_by_other: runs.length > 1 } : { histories: [history_.map((item) => item.id)] };
-  const body = { ...who, n: 10, explain: true, unknown: "error" };
+  const body = { ...who, n: 10, explain: true, unknown: "popular" };
   const answers = await Promise.all(runs.map((run) => ask("/recommend", { ...body, run: run.name })));
   if (turn !== asked || answers.some((answer) => !answer)) return;
-  runs.forEach((run, i) => { lists[run.name] = answers[i].results[0].items; });
-  $("status").textContent = user
+  runs.forEach((run, i) => {
+    lists[run.name] = answers[i].results[0].items;
+    popular[run.name] = answers[i].results[0].fallback === "popular";
+  });
+  $("status").textContent = runs.every((run) => popular[run.name]) ? whyPopular() : user
     ? `For user ${user.id}, who has ${count(user.interactions, "item")}${user.new_events ? `, and ${user.new_events.toLocaleString("en")} more since the training` : ""}.`
     : `For your ${count(history_.length, "item")}.`;
   const unknown = history_.filter((item) => answers[0].results[0].unknown.includes(item.id));
   if (unknown.length) $("status").textContent += ` The model does not know ${listed(unknown.map((item) => item.title))}.`;
   showLists();
 }
-function reason(item) {
+function whyPopular() {
+  if (user) return `The model does not know user ${user.id}, so these are the most popular items.`;
+  return history_.length ? "The model knows no item of your history, so these are the most popular items."
+    : "Your history is empty, so these are the most popular items. Add something, or press “Surprise me”.";
+}
+function reason(item, isPopular) {
+  if (isPopular) return `${count(item.score, "interaction")}.`;
   if (!item.because.length) return "Shares few users with what is in the history.";
   if (item.because[0].contribution) return `Because of ${listed(item.because.map((b) => b.title))}, by the model's own weights.`;
   const most = item.because[0].similarity;
@@ -123,13 +142,14 @@ function tellApart([one, other]) {
   [one, other].forEach((run, i) => { run.label += ` (${names[i]})`; });
 }
 function about(run) {
+  if (popular[run.name]) return "Most popular items: this model has nothing to go by.";
   const fitted = isFinal(run) ? "Final model: fitted on everything, to be deployed." : "Validated model: fitted without the test part.";
   const hits = run.metrics["HR@10"];
   return hits === undefined ? fitted : `${fitted} In the test ${Math.round(100 * hits)}% of users have a hit in their top 10.`;
 }
 function showDifference(shared) {
   /* The sentence above two lists: what is only in one, and what the two models had to learn from. */
-  $("differ").hidden = runs.length < 2 || !Object.keys(lists).length;
+  $("differ").hidden = runs.length < 2 || runs.some((run) => popular[run.name] || !lists[run.name]);
   if ($("differ").hidden) return;
   const only = runs.map((run) => [run, lists[run.name].filter((item) => !shared(item)).map((item) => item.title)]);
   const both = lists.main.length - only[0][1].length;
@@ -143,20 +163,20 @@ function showLists() {
   showDifference(shared);
   $("runs").replaceChildren(...(Object.keys(lists).length ? runs : []).map((run) => {
     const rows = lists[run.name].map((item) => {
-      const entry = row(item, make("div", {}, titleButton(item), make("p", { className: "why", textContent: reason(item) })), similarButton(item));
+      const entry = row(item, make("div", {}, titleButton(item), make("p", { className: "why", textContent: reason(item, popular[run.name]) })), similarButton(item));
       if (!shared(item)) entry.className = "only";
       return entry;
     });
     return make("div", { className: "run" }, make("h3", { textContent: run.label }), make("p", { className: "hint", textContent: about(run) }), make("ol", {}, ...rows));
   }));
   $("log-reasons").hidden = !Object.values(lists).flat().some((item) => item.because.some((b) => !b.contribution));
-  $("runs").classList.toggle("different", runs.length > 1 && $("only-different").checked);
+  $("runs").classList.toggle("different", !$("differ").hidden && $("only-different").checked);
 }
 
 async function showSimilar(item) {
   const value = await ask(`/similar/${encodeURIComponent(item.id)}?n=12`);
   if (!value) return;
-  $("similar-hint").textContent = value.similar.length ? `Chosen by the same users as ${item.title}. Of those who chose one of the two, so many chose both:` : `${item.title} shares no user with another item.`;
+  $("similar-hint").textContent = value.similar.length ? `Items with the same users as ${item.title}. Of those who have one of the two, so many have both:` : `${item.title} shares no user with another item.`;
   $("similar").replaceChildren(...value.similar.map((near) => row(near, titleButton(near), make("small", { textContent: `${Math.round(100 * near.similarity)}%` }))));
   showTab($("t-near"));
   $("h-similar").focus();
@@ -182,16 +202,19 @@ document.addEventListener("keydown", (e) => {
   if (e.key === "/" && !typed) { $("query").focus(); e.preventDefault(); }
 });
 $("clear").addEventListener("click", () => { history_.length = 0; changed(); $("query").focus(); });
-$("user-form").addEventListener("submit", (e) => { e.preventDefault(); if ($("user").value.trim()) leadToList(`/users/${encodeURIComponent($("user").value.trim())}`); });
+$("user-form").addEventListener("submit", (e) => { e.preventDefault(); if ($("user").value.trim()) leadToList(...userNamed($("user").value.trim())); });
 $("surprise").addEventListener("click", () => leadToList(`/users?draw=${Math.floor(Math.random() * 2 ** 32)}`));
 $("only-different").addEventListener("change", showLists);
 const tabs = [...$("tabs").children];
+function endRows() { endAtRow($("history")); endAtRow($("found")); }
+addEventListener("resize", endRows);
 function showTab(tab) {
   for (const other of tabs) {
     other.ariaSelected = String(other === tab);
     other.tabIndex = other === tab ? 0 : -1;
     $(other.getAttribute("aria-controls")).classList.toggle("shown", other === tab);
   }
+  endRows();
 }
 tabs.forEach((tab, i) => {
   tab.addEventListener("click", () => showTab(tab));
@@ -212,7 +235,7 @@ showTab($("t-recs"));
   $("about").textContent = `${listed(runs.map((run) => run.label))}; ${count(runs[0].users, "user")}, ${count(runs[0].items, "item")}.`;
   let kept = {};
   try { kept = JSON.parse(sessionStorage.getItem("shown") || "{}"); } catch { /* nothing kept */ }
-  if (kept.user != null) await showUser(`/users/${encodeURIComponent(kept.user)}`);
+  if (kept.user != null) await showUser(...userNamed(kept.user));
   else if (kept.history?.length) { history_.push(...kept.history); await changed(); }
   else await showUser("/users?draw=0");
   document.body.dataset.ready = "yes";
