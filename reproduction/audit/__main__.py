@@ -16,7 +16,7 @@ from reproduction.audit.study import StudyAudit
 from reproduction.audit.verdict import VerdictAudit
 
 NOT_COVERED = (
-    "tables of benchmarks/records on other pages (benchmarks, initialisers, models, own-model, ...)",
+    "tables of benchmarks/records on other pages (benchmarks, models, own-model, ...)",
     "numbers in sentences, except the remarks of verdict.md and the counts of README.md",
     "figures",
 )
