@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # Threads of numba sleep while they wait for each other: those of two processes would otherwise
 # keep the cores busy with waiting. OpenMP reads it when it is loaded, also in processes of tests.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# A shell's background jobs ignore Ctrl-C, and so would the tests that send it to themselves.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # A slow machine is no failure.
 settings.register_profile("leporid", deadline=None)
 settings.load_profile("leporid")

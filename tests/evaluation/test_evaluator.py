@@ -141,6 +141,9 @@ def test_progress_reports_every_user() -> None:
         def advance(self, steps: int = 1, **fields: Any) -> None:
             self.done += steps
 
+        def say(self, line: str) -> None:
+            pass
+
         def close(self) -> None:
             self.closed = True
 

@@ -58,7 +58,7 @@ def test_a_run_has_a_page_that_begins_in_words(runs: Path) -> None:
     page = (runs / "itemknn" / "report.html").read_text(encoding="utf-8")
     bars = re.search("aria-label='Share of users with a hit in their top 10: ([^']*)'", page)
     assert bars is not None
-    shares = [int(bar.split()[1]) for bar in bars[1].split(", ")]
+    shares = [int(bar.split()[1].rstrip("%")) for bar in bars[1].split(", ")]
     assert shares == sorted(shares, reverse=True)
     assert f"itemknn {100 * own:.0f}" in bars[1]
     for row in ("<td class='words'>k</td><td class='words'>7</td>", "tail-users", "EASE"):

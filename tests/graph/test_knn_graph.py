@@ -147,6 +147,9 @@ def test_progress_reaches_its_total() -> None:
         def advance(self, steps: int = 1, **fields: object) -> None:
             self.done += steps
 
+        def say(self, line: str) -> None:
+            pass
+
         def close(self) -> None:
             pass
 

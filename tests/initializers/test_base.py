@@ -43,7 +43,7 @@ def test_eigenvalues_survive(tmp_path: Path) -> None:
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     arrays, _ = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
     write_arrays(tmp_path / "e", arrays, {"format": "leporid.embeddings"})
-    with pytest.raises(DataError, match=r"'leporid\.embeddings', this release reads .*\.2: embed"):
+    with pytest.raises(DataError, match=r"'leporid\.embeddings', this release reads .*\.3: embed"):
         InitialEmbeddings.load(tmp_path / "e")
 
 

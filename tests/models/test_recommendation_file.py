@@ -77,6 +77,8 @@ class _Kill:
         if self.left <= 0:
             raise _KilledError
 
+    def say(self, line: str) -> None: ...
+
     def close(self) -> None: ...
 
 

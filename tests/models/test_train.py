@@ -84,7 +84,7 @@ def test_init_settings_are_those_of_the_initialiser(split: Split) -> None:
     expected = made.standardized(1.0).items.vectors
     np.testing.assert_allclose(model.net.items.weight.detach(), expected, rtol=1e-5)
     assert model.fitting.init["parameters"]["k"] == 3
-    with pytest.raises(ConfigError, match="give its name as `init`"):
+    with pytest.raises(ConfigError, match="name one as init"):
         train("dlr2", split, made, init_settings={"k": 3}, **how)
     with pytest.raises(ConfigError, match="no embedding tables to fill"):
         train("ease", split, init_settings={"k": 3})

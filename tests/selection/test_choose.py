@@ -192,7 +192,7 @@ def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
     models = ("toppop", "itemknn")
     chosen = leporid.choose(planted(), 600, models=models, progress=False, clock=clock)
     assert chosen.winner == "toppop"
-    assert "It was not the best: toppop loses to itemknn" in chosen.why
+    assert "It was not the best: it loses to itemknn" in chosen.why
     assert "could not be fitted in the time left" in chosen.why
     assert "itemknn" not in chosen.commands[1]
 
@@ -367,7 +367,9 @@ def test_the_learning_curve_has_half_of_the_users_and_all(chosen: Choice) -> Non
     row = next(row for row in chosen.table if _label(row) == curve["candidate"])
     assert curve["half"] != curve["all"] == pytest.approx(row["NDCG@10"], abs=0.1)
     assert curve["twice"] == pytest.approx(max(2 * curve["all"] - curve["half"], curve["all"]))
-    assert f"{curve['half']:.4f} from half of all users, {curve['all']:.4f} from all" in chosen.why
+    assert (
+        f"{curve['half']:.4f} with half of all users and {curve['all']:.4f} with all" in chosen.why
+    )
 
 
 def test_what_comes_again_is_tested_by_frequency(short: None, tmp_path: Path) -> None:

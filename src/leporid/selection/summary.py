@@ -322,16 +322,16 @@ def against_runner_up(search: Search, decision: Decision) -> str:
     other = next(iter(by_model.values()))
     comparison = compare(chosen.columns, other.columns, search.task.metric)
     outcomes = {
-        "better": "It beats the runner-up",
+        "better": "It beats the runner-up,",
         "worse": "It was not the best: it loses to",
-        "equivalent": "It ties with the runner-up",
-        "inconclusive": "It cannot be told apart from the runner-up",
+        "equivalent": "It ties with the runner-up,",
+        "inconclusive": "It cannot be told apart from the runner-up,",
     }
     hint = ""
     if other.cost.ms < chosen.cost.ms:
         hint = f"; {other.candidate.model} answers faster"
     return (
-        f"{outcomes[comparison.outcome]}, {other.candidate.headline}: {gap_words(comparison)} for "
+        f"{outcomes[comparison.outcome]} {other.candidate.headline}: {gap_words(comparison)} for "
         f"{comparison.n_users:,} users of the inner validation split{hint}."
     )
 
