@@ -53,6 +53,14 @@ class Audit:
         if shown.strip() != expected:
             self.wrong.append(f"{self.page}, {where}: {shown!r} is shown, {expected!r} is right")
 
+    def search(self, pattern: str, text: str, where: str) -> tuple[str, ...]:
+        """The groups of a sentence of the page; one that is not there is a difference."""
+        found = re.search(pattern, text)
+        if found is None:
+            self.wrong.append(f"{self.page}, {where}: there is no such sentence")
+            return ()
+        return tuple(group or "" for group in found.groups())
+
     def many(self, shown: str, values: Sequence[float], where: str) -> None:
         """All numbers of a cell, in their order."""
         texts = re.findall(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?|[-+]?\.\d+", shown)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -104,15 +103,14 @@ class LeaderboardAudit:
             self.audit.word(row[9], " / ".join(sorted({*map(history, runs)})), where)
 
     def _ranks(self, table: Table) -> None:
-        found = re.search(
-            r"(\d+) rows on (\d+) logs \((.*?)\); critical difference ([\d.]+)"
-            r"(?:; Friedman p (\S+))?\.",
-            table.before,
-        )
-        assert found is not None
-        datasets = found[3].split(", ")
-        names = [row[0] for row in table.rows]
         where = f"ranks of {table.heading}"
+        pattern = (
+            r"(\d+) rows on (\d+) logs \((.*?)\); critical difference ([\d.]+\d)"
+            r"(?:; Friedman p (\S+\d))?"
+        )
+        rows, logs, names_of, difference, p_shown = self.audit.search(pattern, table.before, where)
+        datasets = names_of.split(", ")
+        names = [row[0] for row in table.rows]
         values = {
             metric: np.array(
                 [[mean(self.board.row(d, n), metric) for n in names] for d in datasets]
@@ -128,12 +126,12 @@ class LeaderboardAudit:
                 self.audit.number(row[column], rank, f"{where}, {row[0]}")
         k, n = len(names), len(datasets)
         q = stats.studentized_range.isf(0.05, k, np.inf)
-        self.audit.number(found[1], k, where)
-        self.audit.number(found[2], n, where)
-        self.audit.number(found[4], q * math.sqrt(k * (k + 1) / (12 * n)), where)
-        if found[5]:
+        self.audit.number(rows, k, where)
+        self.audit.number(logs, n, where)
+        self.audit.number(difference, q * math.sqrt(k * (k + 1) / (12 * n)), where)
+        if p_shown:
             p = stats.friedmanchisquare(*values["NDCG@10"].T).pvalue
-            self.audit.number(found[5].rstrip(";,"), p, where)
+            self.audit.number(p_shown, p, where)
 
     def _families(self, table: Table) -> None:
         for row in table.rows:

@@ -37,7 +37,7 @@ class VerdictAudit:
 
     def verdict(self, text: str) -> None:
         """The details of each claim, then the short table and the remarks."""
-        by_claim: dict[str, list[tuple[str, tuple[str, ...], Found | None]]] = {}
+        by_claim: dict[str, list[tuple[str, tuple[str, ...], Found]]] = {}
         claims = {claim["id"]: claim for claim in CLAIMS}
         short, *rest = tables(text)
         verdicts: dict[str, str] = {}
@@ -53,10 +53,10 @@ class VerdictAudit:
             verdicts[table.anchor] = self._judge(claims[table.anchor], table, family)
         self._short(short, by_claim, verdicts)
         counted = Counter(verdicts.values())
-        opening = re.search(r"Of (\d+) claims that comparisons of runs can judge, (.*)\.", text)
-        assert opening is not None
-        self.audit.number(opening[1], len(claims), "number of claims")
-        for part in opening[2].split(", "):
+        pattern = r"Of (\d+) claims that comparisons of runs can judge, (.*)\."
+        number, parts = self.audit.search(pattern, text, "opening") or ("", "")
+        self.audit.number(number, len(claims), "number of claims")
+        for part in filter(None, parts.split(", ")):
             count, _, name = part.partition(" ")
             self.audit.number(count, counted[name.partition(" ")[2]], f"claims {name}")
         self._remarks(text)
@@ -196,7 +196,7 @@ class VerdictAudit:
     def _short(
         self,
         table: Table,
-        by_claim: Mapping[str, Sequence[tuple[str, tuple[str, ...], Found | None]]],
+        by_claim: Mapping[str, Sequence[tuple[str, tuple[str, ...], Found]]],
         verdicts: Mapping[str, str],
     ) -> None:
         """The first table shows the first line of each claim on the first of its data sets."""
@@ -205,10 +205,9 @@ class VerdictAudit:
             lines = by_claim[claim]
             order = [*COUNTERPARTS, *(line[0] for line in lines)]
             dataset, _, found = min(lines, key=lambda line: order.index(line[0]))
-            assert found is not None
             verdict, _, counts = row[1].partition(" (")
             self.audit.word(verdict.strip("*"), verdicts[claim], f"{claim}: short table")
-            words = Counter(line[2].word for line in lines if line[2])
+            words = Counter(line[2].word for line in lines)
             for part in counts.rstrip(")").split(", "):
                 self.audit.number(part.split(" ")[0], words[part.split(" ")[1]], claim)
             size, _, ends = row[3].partition(" [")
@@ -223,42 +222,54 @@ class VerdictAudit:
 
     def _remarks(self, text: str) -> None:
         """Numbers in sentences, by the records that they name."""
-        audit = self.audit
-        scale = json.loads((BENCHMARKS / "scale.json").read_text("utf-8"))["rows"]
-        exact = [row for row in scale if (row["method"], row["K"]) == ("exact", 1000)]
-        found = re.search(r"64 eigenvectors of ([\d, ]+) users take ([\d., ]+) seconds", text)
-        assert found is not None
-        for shown, key in ((found[1], "users"), (found[2], "eigenvectors s")):
-            for part, row in zip(shown.split(", "), exact, strict=True):
-                audit.number(part, row[key], f"remark on growth, {key}")
+        self._growth(text)
+        self._sparsity(text)
+        self._cells(text)
+        self._seconds(text)
+
+    def _growth(self, text: str) -> None:
+        where = "remark on growth"
+        rows = json.loads((BENCHMARKS / "scale.json").read_text("utf-8"))["rows"]
+        exact = [row for row in rows if (row["method"], row["K"]) == ("exact", 1000)]
+        pattern = r"64 eigenvectors of ([\d, ]+) users take ([\d., ]+) seconds"
+        shown = self.audit.search(pattern, text, where)
+        for numbers, key in zip(shown, ("users", "eigenvectors s"), strict=False):
+            for part, row in zip(numbers.split(", "), exact, strict=True):
+                self.audit.number(part, row[key], where)
+
+    def _sparsity(self, text: str) -> None:
+        where = "remark on sparsity"
         [n] = [row["users"] for row in PRINTED["table2"] if row["dataset"] == "anime"]
         graph = json.loads((BENCHMARKS / "eigenvectors.json").read_text("utf-8"))["rows"][0]
-        found = re.search(r"the bound is ([\d.]+)%.*which is ([\d.]+)%.*has ([\d.]+)%", text)
-        assert found is not None
         share = graph["edges"] / graph["rows"] ** 2
+        pattern = r"the bound is ([\d.]+)%.*which is ([\d.]+)%.*has ([\d.]+)%"
+        shown = self.audit.search(pattern, text, where)
         bounds = (1 - 2e6 / n**2, 1 - 2e3 / n, 1 - share)
-        for shown, value in zip(found.groups(), bounds, strict=True):
-            audit.number(shown, 100 * value, "remark on sparsity")
-        found = re.search(
-            r"printed table agrees: (\d+) and (\d+) of (\d+)\..*?are: (.*?)\. They", text
-        )
-        assert found is not None
+        for number, value in zip(shown, bounds, strict=False):
+            self.audit.number(number, 100 * value, where)
+
+    def _cells(self, text: str) -> None:
+        where = "remark on cells"
+        pattern = r"printed table agrees: (\d+) and (\d+) of (\d+)\..*?are: (.*?)\. They"
+        shown = self.audit.search(pattern, text, where)
         cells, svd, second = _counts(PRINTED["table3"])
-        for shown, value in zip(found.groups()[:3], (svd, second, cells), strict=True):
-            audit.number(shown, value, "remark on cells, printed")
-        for part in found[4].split("; "):
+        for number, value in zip(shown[:3], (svd, second, cells), strict=False):
+            self.audit.number(number, value, where)
+        for part in "".join(shown[3:]).split("; "):
             numbers, _, dataset = part.partition(" on ")
-            audit.many(numbers, self._own_counts(dataset.strip("`")), f"remark on cells, {dataset}")
-        found = re.search(r"shared \((.*?)\)\.", text)
-        assert found is not None
+            self.audit.many(numbers, self._own_counts(dataset.strip("`")), where)
+
+    def _seconds(self, text: str) -> None:
+        where = "remark on seconds"
+        shown = self.audit.search(r"shared \((.*?)\)\.", text, where)
         measured = json.loads((self.store.root / "measurements.json").read_text("utf-8"))
-        for part in found[1].split(", "):
-            dataset = part.split("`")[1]
+        for part in "".join(shown).split(", "):
+            numbers, _, dataset = part.replace("`", "").partition(" on ")
             cost = measured[dataset]["time_cost"]
             ours = sum(row["seconds"] for row in cost if "scipy" not in row["step"])
             runs = self.store.select(dataset, ["models", "bpr"], model="bpr", init="random")
             seconds = sum(run["seconds"] for run in runs) / len(runs)
-            audit.many(part.partition(" on ")[0], [ours, seconds], "remark on seconds")
+            self.audit.many(numbers, [ours, seconds], where)
 
     def _own_counts(self, dataset: str) -> list[float]:
         groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
