@@ -199,7 +199,9 @@ async def bad_scores(target: Target, until: float) -> None:
         reader, writer = await target.connect(ATTACKER)
         writer.write(body)
         status = await read_status(reader)
-        assert status in ((200, 429) if is_sound else (422, 429)), (status, body[:300])
+        # A busy machine may be too slow to send a large body in time: it is cut off with 408.
+        allowed = (200, 429) if is_sound else (408, 422, 429)
+        assert status in allowed, (status, body[:300])
         writer.close()
 
 
