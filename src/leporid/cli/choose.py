@@ -89,7 +89,7 @@ def choose(  # noqa: PLR0913 (options are spelled out)
         f"wrote {output}",
         f"wrote {output}/report.html",
     ]
-    lines += [f"the same again: {command}" for command in chosen.commands]
+    lines += [f"reproduce with: {command}" for command in chosen.commands]
     title = f"{metric} on the inner validation split, the best of each model"
     show(json_output, chosen.to_dict(), (title, rows), *lines)
 
